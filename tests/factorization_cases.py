@@ -8,6 +8,7 @@ import torch
 
 from tests.case import Case, Draw, Sample, sample
 from vkbackend.framework import linalg
+from vkbackend.framework.base.dtype import int32
 from vkbackend.framework.dispatch.op import REGISTRY
 
 MATRICES = (sample((3, 3)), sample((2, 5, 5)), sample((1, 1)), sample((0, 3, 3)))
@@ -87,6 +88,15 @@ def svd(x: torch.Tensor) -> torch.Tensor:
     """Return the three factors as rows of one matrix."""
     u, s, vh = torch.linalg.svd(x, full_matrices=False)
     return torch.cat([u, s[..., None, :], vh.mH], -2)
+
+
+def swept_lengths(x: Any) -> Any:
+    """Return lengths of rows, descending, after sweeps of Jacobi's rotations."""
+    ones = np.ones((7, x.shape[0]), np.int32)
+    state = type(x).from_host(ones, x.device, int32)
+    sweeps = REGISTRY["jacobi_sweeps"]
+    rows, _ = sweeps(x, state, x.shape[-1], 4.0, 16)
+    return (rows * rows).sum(-1).sqrt().sort(-1, True)[0]
 
 
 def compact(x: torch.Tensor) -> torch.Tensor:
@@ -171,6 +181,14 @@ FACTORIZATIONS = {
         SMALL,
         None,
         lambda x: abs(svd(plain(x))),
+        scale=50,
+        gradient=False,
+    ),
+    "jacobi_sweeps": Case(
+        lambda x: swept_lengths(plain(x)),
+        SMALL,
+        None,
+        lambda x: torch.linalg.svdvals(plain(x)),
         scale=50,
         gradient=False,
     ),

@@ -3,10 +3,11 @@
 The matrices are the last two dimensions. On GPUs real ones are factorised and solved by
 kernels: see `triangular` for triangular systems, Cholesky and LU factors, `lu_solution`
 for solutions and inverses, `small_factors` for eigenvectors, singular vectors and QR of
-small matrices, `panel_qr` for QR of large ones, `full_rank` for pseudo-inverses by
-them. Others are computed by NumPy on the host: the elements of a device's tensor are
-read, which waits for them and which a function under `fw.jit` refuses, and the results
-go back. The gradients are products and solutions.
+small matrices, `panel_qr` for QR of large ones, `jacobi` for eigenvectors and singular
+vectors of them, `full_rank` for pseudo-inverses by them. Others are computed by NumPy
+on the host: the elements of a device's tensor are read, which waits for them and which
+a function under `fw.jit` refuses, and the results go back. The gradients are products
+and solutions.
 Where there are several factors they are the rows of one result, one below the other.
 """
 
@@ -20,9 +21,7 @@ from ..base.device import GpuDevice
 from ..base.dtype import COMPLEX, DType, bool_, float32, float64, int32
 from ..base.errors import LinAlgError
 from ..base.shape import TensorSpec
-from ..base.trace_hooks import reads_are_refused
 from ..dispatch.declare import composite
-from ..eager.base_tensor import evaluate
 from ..kernels.linalg import qr_columns
 from . import triangular
 from .elementwise.binary import mul
@@ -31,15 +30,17 @@ from .elementwise.compare import eq, ne, where
 from .elementwise.complex_numbers import conj
 from .elementwise.unary import copy
 from .factorization_results import QR
+from .host_checks import read
 from .indexing.masked import tril, triu
 from .indexing.scatter import take_along_dim
+from .jacobi import jacobi_by_kernel, jacobi_eigh, jacobi_svd
 from .lu_solution import is_small_system, lu_inverse, lu_solution, small_solution
 from .matmul.diagonal import diag_embed, diagonal
 from .matmul.matmul import matmul
 from .movement.concat import cat
 from .movement.slice import narrow
 from .panel_qr import long_svd, panel_qr, qr_by_kernel, svd_by_kernel
-from .reduce.minmax import amax, any, argmax
+from .reduce.minmax import any, argmax
 from .selection.sort import argsort
 from .small_factors import is_small, small_eigh, small_qr, small_svd
 from .source import band_like, fill_like
@@ -50,11 +51,6 @@ if TYPE_CHECKING:
 
 REAL = (float32, float64)
 WIDE = (*REAL, *COMPLEX)
-
-
-def read(x: Tensor) -> np.ndarray:
-    """Return the elements of a tensor on the host."""
-    return x.host_copy()
 
 
 def back(array: Any, like: Tensor, dtype: DType | None = None) -> Tensor:
@@ -85,32 +81,6 @@ def _quotient(x: Tensor, y: Tensor) -> Tensor:
     """Return x / y, and 0 where y is."""
     zero = eq(y, 0.0)
     return where(zero, 0.0, x / where(zero, 1.0, y))
-
-
-FEW = 1 << 14
-"""Numbers that the host reads; of more a kernel finds whether one is not 0."""
-
-FEW_FAR = 64
-"""The same of discrete devices: of more than 256 bytes they make a copy for the host,
-which takes longer than the kernel."""
-
-
-def is_any(places: Tensor, beside: Tensor | None = None) -> bool:
-    """Return whether a place is not 0; while a function is traced none is.
-
-    The result `beside` is computed in the submission that finds out. Under `vmap` it is
-    asked of all elements of the batch.
-    """
-    if reads_are_refused():
-        return False
-    places = getattr(places, "whole", places)
-    device = places.device
-    far = isinstance(device, GpuDevice) and device.gpu.info.kind == "discrete"
-    few = places.numel() <= (FEW_FAR if far else FEW)
-    found = places if few else amax(places)
-    if beside is not None:
-        evaluate(getattr(beside, "whole", beside))
-    return bool(read(found).any())
 
 
 @composite(dtypes=WIDE, outputs=("out", "info"))
@@ -423,6 +393,9 @@ def eigh_factors(x: Tensor, upper: bool) -> Tensor:
     """Return eigenvectors, as columns, and below them the eigenvalues, ascending."""
     if is_small(x):
         return small_eigh(x, upper)
+    both = jacobi_eigh(x, upper, True) if jacobi_by_kernel(x) else None
+    if both is not None:
+        return both
     w, v = np.linalg.eigh(read(x), "U" if upper else "L")
     return back(np.concatenate([v, w[..., None, :]], -2), x)
 
@@ -451,6 +424,9 @@ def eigenvalues(x: Tensor, upper: bool) -> Tensor:
     if is_small(x):
         size = x.layout.shape[-1]
         return squeeze(narrow(small_eigh(x, upper), -2, size, 1), -2)
+    found = jacobi_eigh(x, upper, False) if jacobi_by_kernel(x) else None
+    if found is not None:
+        return found
     w = np.linalg.eigvalsh(read(x), "U" if upper else "L")
     return back(w, x, x.dtype.to_real())
 
@@ -495,6 +471,9 @@ def svd_factors(x: Tensor) -> Tensor:
         return small_svd(x)
     if svd_by_kernel(x):
         return long_svd(x)
+    both = jacobi_svd(x, True) if jacobi_by_kernel(x) else None
+    if both is not None:
+        return both
     u, s, vh = np.linalg.svd(read(x), full_matrices=False)
     v = np.swapaxes(vh, -1, -2).conj()
     return back(np.concatenate([u, s[..., None, :], v], -2), x)
@@ -537,6 +516,9 @@ def singular_values(x: Tensor) -> Tensor:
     if is_small(x) or svd_by_kernel(x):
         both = small_svd(x) if is_small(x) else long_svd(x)
         return squeeze(narrow(both, -2, x.layout.shape[-2], 1), -2)
+    found = jacobi_svd(x, False) if jacobi_by_kernel(x) else None
+    if found is not None:
+        return found
     s = np.linalg.svd(read(x), full_matrices=False, compute_uv=False)
     return back(s, x, x.dtype.to_real())
 

@@ -14,7 +14,8 @@ from ..dispatch.declare import composite
 from . import triangular
 from .elementwise.cast import cast
 from .elementwise.compare import eq, logical_not, where
-from .factorization import WIDE, identity, is_any, singular_values, turned
+from .factorization import WIDE, identity, singular_values, turned
+from .host_checks import is_any
 from .lu_solution import lu_inverse
 from .matmul.matmul import matmul
 from .movement.slice import select

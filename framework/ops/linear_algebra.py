@@ -28,7 +28,7 @@ from .elementwise.complex_numbers import _complex_of, _real_part
 from .elementwise.derived import angle, sgn
 from .elementwise.exponential import exp
 from .elementwise.unary import with_zero_gradient
-from .factorization import WIDE, adjoint, back, identity, read, turned
+from .factorization import WIDE, adjoint, back, identity, turned
 from .factorization_results import (
     QR,
     SVD,
@@ -39,6 +39,7 @@ from .factorization_results import (
     Eigh,
     SlogDet,
 )
+from .host_checks import is_any, read
 from .matmul.matmul import matmul
 from .movement.concat import cat
 from .movement.slice import narrow, select
@@ -187,7 +188,7 @@ def _regular(out: Tensor, info: Tensor, A: Tensor, checked: bool) -> Tensor:  # 
     if not checked:
         places = expand(unsqueeze(unsqueeze(info, -1), -1), out.layout.shape)
         return where(ne(places, 0), math.nan, out)
-    if factors.is_any(info, out):
+    if is_any(info, out):
         raise factors.singular(A)
     return out
 
@@ -346,7 +347,7 @@ def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     """
     _matrix("cholesky", input)
     lower, info = factors.cholesky_factor(input, bool(upper))
-    if cholesky_by_kernel(input) and factors.is_any(info):
+    if cholesky_by_kernel(input) and is_any(info):
         raise factors.not_positive(input)
     return adjoint(lower) if upper else lower
 

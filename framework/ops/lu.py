@@ -14,8 +14,9 @@ from ..dispatch.autocast_policy import autocast_passthrough
 from . import factorization as factors
 from .elementwise.cast import cast, need_one_dtype
 from .elementwise.compare import eq
-from .factorization import back, read, turned
+from .factorization import back, turned
 from .factorization_results import PLU, LUFactor, LUFactorEx
+from .host_checks import read
 from .indexing.masked import tril, triu
 from .indexing.scatter import take_along_dim
 from .linear_algebra import _matrix, _together, solve_triangular

@@ -11,7 +11,7 @@ from tests.compare import assert_close
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import LinAlgError
 from vkbackend.framework.kernels import linalg
-from vkbackend.framework.ops import factorization, triangular
+from vkbackend.framework.ops import host_checks, triangular
 
 wide = pytest.mark.wide
 SIZES = [1, 9, 33, 70, *(pytest.param(n, marks=wide) for n in (32, 64, 65, 128, 200))]
@@ -99,7 +99,7 @@ def test_what_is_not_positive_definite(place: int, quick: GpuDevice) -> None:
 def test_of_many_matrices_one_flag_is_read(
     quick: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(factorization, "FEW", 64)
+    monkeypatch.setattr(host_checks, "FEW", 64)
     data = np.tile(np.eye(2, dtype="f4"), (65, 1, 1))
     x = fw.tensor(data, device=quick)
     before = quick.gpu.counters.host_read_bytes

@@ -1,0 +1,261 @@
+"""Singular vectors and eigenvectors of matrices of any size, by Jacobi's rotations.
+
+The rows of a matrix are rotated in pairs until all are orthogonal: their lengths are
+the singular values then. A symmetric matrix is made positive-definite by a multiple of
+the identity first: its rows become multiples of its eigenvectors, so that no rotations
+need be kept, and each row is rotated by itself, not along with a column.
+
+Sources: Golub and Van Loan, "Matrix Computations", 4th edition, section 8.6.3; Becka
+and Vajtersic, "Block-Jacobi SVD algorithms for distributed memory systems", Parallel
+Algorithms and Applications 13, 1999.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..base.device import GpuDevice
+from ..base.dtype import float32, float64, int32
+from ..base.shape import TensorSpec
+from ..base.trace_hooks import reads_are_refused
+from ..dispatch.declare import primitive
+from ..eager.base_tensor import evaluate
+from ..ir.kernel_call import Dispatch, StridedSpec
+from ..kernels.gemm.tiles import SIMT
+from ..kernels.jacobi import jacobi_block, jacobi_dispatches, jacobi_fits
+from .elementwise.compare import eq, ne, where
+from .host_checks import is_any
+from .indexing.masked import tril, triu
+from .indexing.scatter import take_along_dim
+from .matmul.diagonal import diag_embed
+from .matmul.matmul import _bmm
+from .movement.concat import cat
+from .movement.slice import narrow
+from .panel_qr import panel_qr, qr_by_kernel
+from .reduce.minmax import amax
+from .reduce.sum import sum
+from .selection.sort import argsort
+from .source import fill_like
+from .triangular import small_by_kernel
+from .view import expand, reshape, transpose
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ..tensor.tensor import Tensor
+
+_REAL = (float32, float64)
+
+SWEEPS = 5
+"""Sweeps of one node; those after the last that turns anything are left out."""
+
+UNREAD, MOST = 2, 8
+"""Nodes before the host first reads whether all have converged, and at most."""
+
+LONG = 4
+"""Columns, as a multiple of the rows, from which a matrix is first factorised by QR."""
+
+SHIFT = 1.5
+"""Multiple of a bound of the eigenvalues that is added to all: it keeps them apart from
+0, by which eigenvectors are as exact as any, and is small enough to take little from
+the eigenvalues."""
+
+LEAST_TOLERANCE = 3.0
+"""Roundings that a cosine of rows may have at least; their products have as many."""
+
+_BOTH = 1, 2
+
+
+@primitive(dtypes={"x": _REAL, "state": (int32,)}, outputs=("out", "info"))
+def _jacobi_sweeps(
+    x: Tensor, state: Tensor, length: int, tolerance: float, block: int
+) -> tuple[Tensor, Tensor]:
+    """Return rows after sweeps of rotations, and whether any turned in each sweep."""
+
+
+@_jacobi_sweeps.spec
+def _jacobi_sweeps_spec(
+    x: TensorSpec, state: TensorSpec, length: int, tolerance: float, block: int
+) -> tuple[TensorSpec, TensorSpec]:
+    return x, state
+
+
+@_jacobi_sweeps.kernel
+def _jacobi_sweeps_kernel(
+    gpu: DeviceInfo,
+    x: StridedSpec,
+    state: StridedSpec,
+    length: int,
+    tolerance: float,
+    block: int,
+) -> list[Dispatch]:
+    return jacobi_dispatches(gpu, x, state, length, tolerance, block)
+
+
+@_jacobi_sweeps.reference
+def _jacobi_sweeps_reference(
+    x: np.ndarray, state: np.ndarray, length: int, tolerance: float, block: int
+) -> tuple[np.ndarray, np.ndarray]:
+    u, *_ = np.linalg.svd(x[..., :length], full_matrices=False)
+    return np.swapaxes(u, -1, -2) @ x, np.zeros_like(state)
+
+
+def jacobi_by_kernel(x: Tensor) -> bool:
+    """Return whether kernels rotate the rows of matrices, or their columns."""
+    device, shape = x.device, x.layout.shape
+    if not small_by_kernel(x) or not isinstance(device, GpuDevice):
+        return False
+    least, most = sorted(shape[-2:])
+    fits = jacobi_fits(math.prod(shape[:-2]), least, least + most)
+    return fits and jacobi_block(device.gpu.info, x.dtype, least) > 0
+
+
+def _orthogonal_rows(x: Tensor, length: int, tolerance: float) -> tuple[Tensor, Tensor]:
+    """Return rotated rows, of which the first `length` columns are orthogonal.
+
+    And a flag for each matrix that is not 0 where they are not, after all sweeps.
+    """
+    device, (matrices, rows, _) = x.device, x.layout.shape
+    assert isinstance(device, GpuDevice)
+    block = jacobi_block(device.gpu.info, x.dtype, rows)
+    left: Tensor = fill_like(x, (1, matrices), 1, int32)
+    none: Tensor = fill_like(x, (SWEEPS, matrices), 0, int32)
+    for count in range(MOST):
+        x, info = _jacobi_sweeps(x, cat([left, none], 0), length, tolerance, block)
+        left = narrow(info, 0, SWEEPS, 1)
+        if reads_are_refused():
+            continue
+        # The device begins while the next node is recorded.
+        if count + 1 < UNREAD:
+            evaluate(x)
+        elif not is_any(left):
+            break
+    return x, reshape(left, (matrices,))
+
+
+def _divided(x: Tensor, size: Tensor) -> Tensor:
+    """Return quotients, and zeros as they are."""
+    return x / where(eq(size, 0.0), 1.0, size)
+
+
+def _lengths(rows: Tensor) -> Tensor:
+    """Return the lengths (matrices, rows, 1) of rows."""
+    return sum(rows * rows, 2, True) ** 0.5
+
+
+def _unless(flags: Tensor, values: Tensor) -> Tensor:
+    """Return values, and NaN for matrices with a flag."""
+    return where(reshape(ne(flags, 0), (-1, 1, 1)), math.nan, values)
+
+
+def _sorted(x: Tensor, order: Tensor) -> Tensor:
+    """Return the rows of matrices in an order (matrices, rows, 1)."""
+    return take_along_dim(x, expand(order, x.layout.shape), 1)
+
+
+def jacobi_svd(x: Tensor, vectors: bool) -> Tensor | None:
+    """Return U of (..., m, n), below it the singular values, and below them V.
+
+    Or None, where the rotations do not end, or rows of length 0 cannot be made unit
+    vectors by a kernel. Only the values (..., k), if no `vectors` are wanted. While a
+    function is traced, values that are not found are NaN.
+
+    Parameters
+    ----------
+    x : Tensor, shape (..., m, n)
+        Of which `jacobi_by_kernel` is true.
+    vectors : bool
+    """
+    *batch, m, n = x.layout.shape
+    flat = reshape(x, (-1, m, n))
+    wide = transpose(flat, 1, 2) if m > n else flat
+    matrices, short, long = wide.layout.shape
+    q: Tensor | None = None
+    if long >= LONG * short and qr_by_kernel(tall := transpose(wide, 1, 2)):
+        q, wide = panel_qr(tall)
+        long = short
+    largest = amax(wide.abs(), _BOTH, True)
+    ratio = _divided(wide, largest)
+    root = sum(ratio * ratio, _BOTH, True) ** 0.5
+    given = _divided(ratio, root)
+    if vectors:
+        ones: Tensor = fill_like(given, (matrices, short), 1, x.dtype)
+        given = cat([given, diag_embed(ones)], 2)
+    found, left = _orthogonal_rows(given, long, math.sqrt(long))
+    rows = narrow(found, 2, 0, long)
+    sizes = _lengths(rows)
+    turns = narrow(found, 2, long, short) if vectors else None
+    if turns is not None:
+        # Rotations are a little longer or shorter than they should be, for both alike.
+        turned = _lengths(turns)
+        turns, sizes = turns / turned, sizes / turned
+    order = argsort(sizes, 1, True)
+    sizes = _unless(left, take_along_dim(sizes, order, 1))
+    values = sizes * (largest * root)
+    # What is smaller changes no singular value by more than rounding does.
+    is_null = sizes <= 2.0 * float(np.finfo(x.dtype.numpy).eps)
+    if not reads_are_refused() and is_any(left):
+        return None
+    if turns is None:
+        return reshape(values, (*batch, short))
+    rows = _sorted(rows, order)
+    rows = where(is_null, 0.0, rows / where(is_null, 1.0, _lengths(rows)))
+    if reads_are_refused() or is_any(is_null):
+        across = transpose(rows, 1, 2)
+        if not qr_by_kernel(across):
+            return None
+        rows = where(is_null, transpose(panel_qr(across)[0], 1, 2), rows)
+    # What is no number turned no row.
+    turns = where(ne(sizes, sizes), math.nan, _sorted(turns, order))
+    beside, along = turns, rows
+    if q is not None:
+        beside, along = rows, _bmm(turns, transpose(q, 1, 2), SIMT)
+    pair = (along, beside) if m > n else (beside, along)
+    u, v = (transpose(each, 1, 2) for each in pair)
+    both = cat([u, transpose(values, 1, 2), v], 1)
+    return reshape(both, (*batch, m + 1 + n, short))
+
+
+def jacobi_eigh(x: Tensor, upper: bool, vectors: bool) -> Tensor | None:
+    """Return eigenvectors, as columns, and below them the eigenvalues, ascending.
+
+    Or None, where the rotations do not end. Only the values (..., n), if no `vectors`
+    are wanted. While a function is traced, values that are not found are NaN.
+
+    Parameters
+    ----------
+    x : Tensor, shape (..., n, n)
+        Of which `jacobi_by_kernel` is true, and one triangle is read.
+    upper : bool
+    vectors : bool
+    """
+    *batch, n, _ = x.layout.shape
+    flat = reshape(x, (-1, n, n))
+    half = triu(flat, 1) if upper else tril(flat, -1)
+    whole = (triu(flat) if upper else tril(flat)) + transpose(half, 1, 2)
+    largest = amax(whole.abs(), _BOTH, True)
+    ratio = _divided(whole, largest)
+    power = _bmm(ratio, ratio, SIMT)
+    power = _bmm(power, power, SIMT)
+    # The Schatten 8-norm: at most the 8th root of the order above the spectral norm
+    bound = sum(power * power, _BOTH, True) ** 0.125
+    ratio = _divided(ratio, bound)
+    one: Tensor = fill_like(ratio, (flat.layout.shape[0], n), SHIFT, x.dtype)
+    # What is left between equal eigenvalues is an error of theirs, not its square.
+    tolerance = max(LEAST_TOLERANCE, math.sqrt(n) / 4)
+    found, left = _orthogonal_rows(ratio + diag_embed(one), n, tolerance)
+    rows = found / _lengths(found)
+    # Rayleigh quotients: what was added is not to be taken from the lengths.
+    values = sum(_bmm(rows, ratio, SIMT) * rows, 2, True)
+    order = argsort(values, 1)
+    values = _unless(left, take_along_dim(values, order, 1)) * (largest * bound)
+    if not reads_are_refused() and is_any(left):
+        return None
+    if not vectors:
+        return reshape(values, (*batch, n))
+    vectors_of = transpose(_sorted(rows, order), 1, 2)
+    both = cat([vectors_of, transpose(values, 1, 2)], 1)
+    return reshape(both, (*batch, n + 1, n))

@@ -1,0 +1,109 @@
+// Products of the rows of pairs of blocks with each other, of parts of their columns
+// grid    x one workgroup for each pair of a round, y parts of `span` columns, z matrices
+// in      x (matrices, rows, width) REAL, of which the first `length` columns count; before
+//         (matrices): 0 for those that have converged, which are left out
+// out     grams (matrices, pairs, parts, 2 BLOCK, 2 BLOCK): sums of a part's columns
+// consts  LOCAL_X: 256
+// macros  DOUBLE: see linalg/real.glsl; BLOCK: rows of a block, 16 or 32
+// source  Becka and Vajtersic, "Block-Jacobi SVD algorithms for distributed memory systems",
+//         Parallel Algorithms and Applications 13, 1999
+#version 460
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
+#include "lib/index.glsl"
+#include "linalg/real.glsl"
+
+#ifndef BLOCK
+#define BLOCK 16
+#endif
+#include "linalg/jacobi.glsl"
+
+layout(buffer_reference, std430, buffer_reference_align = REAL_SIZE) restrict readonly
+    buffer Reals { REAL at[]; };
+layout(buffer_reference, std430, buffer_reference_align = REAL_SIZE) restrict writeonly
+    buffer Results { REAL at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly
+    buffer Flags { int at[]; };
+
+layout(push_constant, std430) uniform Push {
+    Reals x;
+    Flags before;
+    Results grams;
+    uint rows;
+    uint width;
+    uint length_;
+    uint span;
+    uint round_;
+    uint players;
+} args;
+
+const uint WORKGROUP = 256;
+const uint EACH = 4;
+const uint ACROSS = SIDE / EACH;
+// Invocations that share the columns of a tile
+const uint SLICES = WORKGROUP / (ACROSS * ACROSS);
+#ifdef DOUBLE
+const uint DEPTH = 16;
+#else
+const uint DEPTH = 32;
+#endif
+const uint LOADS = DEPTH * SIDE / WORKGROUP;
+
+shared REAL tile[DEPTH][SIDE + 1];
+// Rows begin so far apart that neighbours in different ones meet in no bank.
+shared REAL others[SLICES > 1 ? SIDE : 1][SIDE + ACROSS];
+
+void main() {
+    uint matrix = gl_WorkGroupID.z;
+    Flags before = args.before;
+    if (before.at[matrix] == 0) return;
+    uint thread = gl_LocalInvocationIndex, slice = thread / (ACROSS * ACROSS);
+    uint across = thread % ACROSS, down = thread / ACROSS % ACROSS;
+    uvec2 blocks = pair_of(args.round_, gl_WorkGroupID.x, args.players);
+    uint begin = gl_WorkGroupID.y * args.span, end = min(args.length_, begin + args.span);
+    uint rows = args.rows, width = args.width, first = matrix * rows;
+    Reals x = args.x;
+    Results grams = args.grams;
+    REAL sums[EACH][EACH];
+    [[unroll]] for (uint r = 0; r < EACH; ++r)
+        [[unroll]] for (uint c = 0; c < EACH; ++c) sums[r][c] = 0.0;
+    for (uint left = begin; left < end; left += DEPTH) {
+        barrier();
+        [[unroll]] for (uint j = 0; j < LOADS; ++j) {
+            uint i = thread + j * WORKGROUP, column = left + i % DEPTH;
+            uint row = row_of(blocks, i / DEPTH);
+            REAL value = 0.0;
+            if (row < rows && column < end) value = x.at[(first + row) * width + column];
+            tile[i % DEPTH][i / DEPTH] = value;
+        }
+        barrier();
+        for (uint k = slice; k < DEPTH; k += SLICES) {
+            REAL a[EACH], b[EACH];
+            [[unroll]] for (uint r = 0; r < EACH; ++r) a[r] = tile[k][down + r * ACROSS];
+            [[unroll]] for (uint c = 0; c < EACH; ++c) b[c] = tile[k][across + c * ACROSS];
+            [[unroll]] for (uint r = 0; r < EACH; ++r)
+                [[unroll]] for (uint c = 0; c < EACH; ++c)
+                    sums[r][c] = fma(a[r], b[c], sums[r][c]);
+        }
+    }
+    for (uint other = 1; other < SLICES; ++other) {
+        barrier();
+        if (slice == other)
+            [[unroll]] for (uint r = 0; r < EACH; ++r)
+                [[unroll]] for (uint c = 0; c < EACH; ++c)
+                    others[down + r * ACROSS][across + c * ACROSS] = sums[r][c];
+        barrier();
+        if (slice == 0)
+            [[unroll]] for (uint r = 0; r < EACH; ++r)
+                [[unroll]] for (uint c = 0; c < EACH; ++c)
+                    sums[r][c] += others[down + r * ACROSS][across + c * ACROSS];
+    }
+    uint part = (matrix * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_NumWorkGroups.y +
+        gl_WorkGroupID.y;
+    if (slice == 0)
+        [[unroll]] for (uint r = 0; r < EACH; ++r)
+            [[unroll]] for (uint c = 0; c < EACH; ++c) {
+                uint row = down + r * ACROSS, column = across + c * ACROSS;
+                grams.at[(part * SIDE + row) * SIDE + column] = sums[r][c];
+            }
+}
