@@ -41,15 +41,12 @@ def format_defines(kind: QuantizedFormat) -> Mapping[str, str]:
     return {"FORMAT": f"FORMAT_{kind.family.upper()}"}
 
 
-def decoded_defines(gpu: DeviceInfo, dtype: DType) -> Mapping[str, str]:
+def decoded_defines(dtype: DType) -> Mapping[str, str]:
     """Return the macros with which a device rounds decoded weights.
 
-    Those of tensor cores alone: where they have a dtype, a device rounds to it.
+    Those of tensor cores alone: where they have float16, a device rounds to it.
     """
-    if dtype is float16:
-        return {"DEVICE_ROUNDING": "1"}
-    rounds = {"bfloat16", "shader_int16"} <= gpu.supported
-    return {"DEVICE_BFLOAT16": "1"} if rounds else {}
+    return {"DEVICE_ROUNDING": "1"} if dtype is float16 else {}
 
 
 def group_constant(kind: QuantizedFormat) -> Mapping[str, int]:

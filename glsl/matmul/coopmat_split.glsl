@@ -25,21 +25,16 @@ uint step_line(uint k) {
     return within / 4 * 8 + k / HALF_STEP * 4 + within % 4;
 }
 
-uint rounded_pair(vec2 x) {
-#ifdef DEVICE_BFLOAT16
-    return pack32(u16vec2(bfloat16BitsToUintEXT(bf16vec2(x))));
-#else
-    return pack_bfloat16(x.x, x.y);
-#endif
-}
-
+// High and low halves in few instructions: the first is the nearest bfloat16, ties away
+// from 0, but of some NaN, whose low half is NaN as that of an infinity is.
 void split_pairs(uvec4 first, uvec4 second, out uvec4 high, out uvec4 low) {
-    vec4 x[2] = vec4[2](uintBitsToFloat(first), uintBitsToFloat(second));
     [[unroll]] for (uint i = 0; i < 4; ++i) {
-        vec2 own = i % 2 == 0 ? x[i / 2].xy : x[i / 2].zw;
-        high[i] = rounded_pair(own);
-        vec2 rounded = uintBitsToFloat(uvec2(high[i] << 16, high[i] & 0xffff0000u));
-        low[i] = rounded_pair(own - rounded);
+        uvec4 four = i < 2 ? first : second;
+        uvec2 own = i % 2 == 0 ? four.xy : four.zw;
+        uvec2 near = own + 0x8000u;
+        high[i] = upper_halves(near);
+        vec2 rest = uintBitsToFloat(own) - uintBitsToFloat(near & 0xffff0000u);
+        low[i] = upper_halves(floatBitsToUint(rest * CUT_ROUNDS));
     }
 }
 

@@ -2,7 +2,7 @@
 // grid    see matmul/gemm_coopmat.comp
 // in      a, b: float32 in vectors of 4; strides and batch strides count vectors. K is
 //         padded to whole BLOCK_K / 2; with K_TAIL any, along K whole vectors
-// out     see matmul/gemm_coopmat.comp. DEVICE_BFLOAT16: the device rounds to bfloat16
+// out     see matmul/gemm_coopmat.comp.
 // consts  see matmul/gemm_coopmat.comp; BLOCK_K counts high and low halves
 // source  -
 #version 460
@@ -10,10 +10,6 @@
 #extension GL_EXT_buffer_reference_uvec2 : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_basic : require
-#ifdef DEVICE_BFLOAT16
-#extension GL_EXT_bfloat16 : require
-#extension GL_EXT_shader_explicit_arithmetic_types_int16 : require
-#endif
 #define SPLIT_ON_LOAD
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"

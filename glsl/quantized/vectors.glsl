@@ -1,31 +1,29 @@
 // Pieces of quantized weights as vectors of eight 16-bit floats, for tensor cores
 //
-// After lib/dtype.glsl and quantized/format.glsl. With DEVICE_BFLOAT16 the device rounds
-// to bfloat16.
+// After lib/dtype.glsl and quantized/format.glsl
 //
 //   vector_place(number, v)  where vector v of a piece is in its row, in vectors
 //   elements(piece, v)       the vector; elements are rounded once, and differ from
 //                            those of quantized/decode.glsl by a last bit at most
-#ifdef DEVICE_BFLOAT16
-#extension GL_EXT_bfloat16 : require
-#extension GL_EXT_shader_explicit_arithmetic_types_int16 : require
-#endif
 #if DTYPE == DTYPE_FLOAT32
 #include "lib/bfloat16.glsl"
 #endif
 
 uint vector_place(uint number, uint v) { return quad_place(number, 2 * v) / 2; }
 
-uvec2 rounded_quad(vec4 x) {
+// Elements times FACTOR as 16-bit floats.
 #if DTYPE == DTYPE_FLOAT16
+const float FACTOR = 1.0;
+uvec2 rounded_quad(vec4 x) {
     return uvec2(pack_float16(x.x, x.y), pack_float16(x.z, x.w));
-#elif defined(DEVICE_BFLOAT16)
-    return uvec2(pack32(u16vec2(bfloat16BitsToUintEXT(bf16vec2(x.xy)))),
-        pack32(u16vec2(bfloat16BitsToUintEXT(bf16vec2(x.zw)))));
-#else
-    return uvec2(pack_bfloat16(x.x, x.y), pack_bfloat16(x.z, x.w));
-#endif
 }
+#else
+const float FACTOR = CUT_ROUNDS;
+uvec2 rounded_quad(vec4 x) {
+    uvec4 bits = floatBitsToUint(x);
+    return uvec2(upper_halves(bits.xy), upper_halves(bits.zw));
+}
+#endif
 
 #ifdef NIBBLES
 // Floats of four codes and MARK, by their bits: quicker than conversions.
@@ -42,9 +40,9 @@ vec4 marked_codes(Piece piece, uint i) { return floats_of(codes(piece, i)); }
 #endif
 
 uvec2 elements_of_quad(Piece piece, uint i) {
-    float scale = piece.scale[i / RUN], shift = 0.0;
+    float scale = piece.scale[i / RUN] * FACTOR, shift = 0.0;
 #if HAS_SHIFT
-    shift = piece.shift[i / RUN];
+    shift = piece.shift[i / RUN] * FACTOR;
 #endif
 #if HAS_OFFSET
     shift = fma(-(piece.offset + MARK), scale, shift);

@@ -394,9 +394,7 @@ def decoded_gemm(
             else _with_sums(gemm, rows, weights)
         )
         return [
-            _decoded(gpu, each, kind, x)
-            if each.kernel == "matmul/gemm_coopmat"
-            else each
+            _decoded(each, kind, x) if each.kernel == "matmul/gemm_coopmat" else each
             for each in found
         ]
     return None
@@ -427,9 +425,7 @@ def _decodes(
     )
 
 
-def _decoded(
-    gpu: DeviceInfo, found: Dispatch, kind: QuantizedFormat, x: StridedSpec
-) -> Dispatch:
+def _decoded(found: Dispatch, kind: QuantizedFormat, x: StridedSpec) -> Dispatch:
     """Return a dispatch of floats as one of a quantized right operand."""
     constants = {**found.constants, **group_constant(kind)}
     constants.pop("L2_PREFETCHES", None)
@@ -441,7 +437,7 @@ def _decoded(
         defines={
             **found.defines,
             **format_defines(kind),
-            **decoded_defines(gpu, x.dtype),
+            **decoded_defines(x.dtype),
         },
     )
 
@@ -644,8 +640,6 @@ def _defines(gemm: _Gemm, splits: int) -> dict[str, str]:
             defines["BFLOAT16_BITS"] = "1"
         if gemm.b.outer % (VECTOR_SIZE // stored) == 0:
             defines["WIDE_STORES"] = "1"
-    if gemm.split_on_load is not None:
-        defines |= decoded_defines(gemm.gpu, bfloat16)
     if mode == DP4A and "integer_dot_product" in gemm.gpu.supported:
         defines["INTEGER_DOT"] = "1"
     return defines

@@ -205,7 +205,7 @@ def skinny_coopmat(
         defines["STREAMED"] = "1"
     if kind:
         constants |= group_constant(kind)
-        defines |= {**format_defines(kind), **decoded_defines(gpu, x.dtype)}
+        defines |= {**format_defines(kind), **decoded_defines(x.dtype)}
     product = Dispatch(
         "matmul/gemm_skinny",
         fold_grid(groups),

@@ -73,6 +73,33 @@ def test_products(
     assert set(kernels) - {"matmul/pack"} == {wanted}
 
 
+@pytest.mark.parametrize("rows", [20, 130])
+def test_rounded_elements_are_not_smaller_on_average(
+    rows: int, gpu: Any, discrete: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rule(_: DeviceInfo, x: Any, blocks: Any, kind: Any, has_bias: bool) -> Any:
+        return emulated(decoding_gemm(discrete, x, blocks, kind, has_bias))
+
+    monkeypatch.setattr(product, "decoding_gemm", rule)
+    monkeypatch.setattr(product, "takes_decoding_gemm", lambda *_: True)
+    monkeypatch.setattr(product, "offers", lambda *_: True)
+    monkeypatch.setattr(product, "product_mode", lambda *_: TENSOR_CORES)
+    forget_plans()
+    check_mean(rows, gpu)
+    forget_plans()
+
+
+def check_mean(rows: int, place: Any) -> None:
+    """Check that sums of many positive elements are those of the decoded ones."""
+    rng = np.random.default_rng(0)
+    kind = FORMATS["q8_0"]
+    weight = encode(rng.uniform(0.5, 2, (72, 512)).astype(np.float32), kind)
+    x = fw.ones(rows, 512, dtype=fw.bfloat16, device=place)
+    found = quantized_linear(x, fw.tensor(weight, device=place), None, "q8_0")
+    wanted = decode(weight, kind, 512).sum(1)
+    assert abs((found.float().numpy() / wanted).mean() - 1) < 5e-4
+
+
 def test_groups_of_rows(
     gpu: Any, discrete: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +149,13 @@ def test_on_tensor_cores(rows: int, half_place: Any) -> None:
             assert relative_error(found, wanted) < most
 
 
+@pytest.mark.parametrize("rows", [20, 130])
+def test_elements_rounded_there_are_not_smaller_on_average(
+    rows: int, half_place: Any
+) -> None:
+    check_mean(rows, half_place)
+
+
 def test_groups_on_tensor_cores(half_place: Any) -> None:
     rng = np.random.default_rng(0)
     drawn = rng.standard_normal((3, 128, 256)).astype(np.float32)
@@ -169,6 +203,5 @@ def test_what_it_takes(discrete: DeviceInfo) -> None:
 def test_cooperative_matrices_are_valid(dtype: str) -> None:
     source, _ = compiler.load_kernel_source("matmul/gemm_coopmat_decoded")
     defines = {"DTYPE": f"DTYPE_{dtype}", "FORMAT": "FORMAT_Q4_K", "WIDE_STORES": "1"}
-    defines |= {"DEVICE_BFLOAT16": "1"} if dtype == "BFLOAT16" else {}
     words = compiler.compile_glsl(source, name="decoded.comp", defines=defines)
     assert compiler.validate_spirv(words) is None
