@@ -243,6 +243,10 @@ SPECIAL = {
     "normalized_sinc": unary(
         "normalized_sinc", in_float64(np.sinc), in_float32(torch.sinc), -9, 9
     ),
+    # PyTorch's own is 1e-9 off in float64.
+    "trigamma": unary(
+        "trigamma", in_float64(lambda x: special.polygamma(1, x)), None, 0.5, 9
+    ),
     "entropy_term": unary(
         "entropy_term", in_float64(special.entr), in_float32(torch.special.entr), 0.1, 3
     ),

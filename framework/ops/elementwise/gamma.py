@@ -87,7 +87,41 @@ def digamma(x: Tensor) -> Tensor:
 
 @digamma.vjp
 def digamma_vjp(grad: Tensor, x: Tensor) -> Tensor:
-    return grad * polygamma(1, x)
+    return grad * trigamma(x)
+
+
+def _host_trigamma(x: np.ndarray) -> np.ndarray:
+    """Return the second derivative of `lgamma`: by recurrence and Stirling's series."""
+    with np.errstate(all="ignore"):
+        wide = np.asarray(x, np.float64)
+        reflected = wide < 0
+        y, total = np.where(reflected, 1 - wide, wide), np.zeros(wide.shape)
+        for _ in range(10):
+            step = y < 10
+            total += np.where(step, 1 / (y * y), 0.0)
+            y = np.where(step, y + 1, y)
+        square = 1 / (y * y)
+        tail = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+        series = np.polynomial.polynomial.polyval(square, tail)
+        total += 1 / y + square * (0.5 + series / y)
+        sine = np.sin(np.pi * (wide - np.round(wide)))
+        total = np.where(reflected, (np.pi / sine) ** 2 - total, total)
+    return total.astype(x.dtype)
+
+
+@elementwise(
+    glsl="precise_trigamma(x)",
+    reference=_host_trigamma,
+    dtypes=FLOAT,
+    fractional=True,
+)
+def trigamma(x: Tensor) -> Tensor:
+    """Return the second derivative of `lgamma`; infinite at 0 and negative integers."""
+
+
+@trigamma.vjp
+def trigamma_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad * polygamma(2, x)
 
 
 def host_zeta(x: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -169,6 +203,8 @@ def polygamma(n: int, x: Tensor) -> Tensor:
         raise ShapeError(f"polygamma: n is {n}; it must be at least 0")
     if n == 0:
         return digamma(x)
+    if n == 1:
+        return trigamma(x)
     sign = 1.0 if n % 2 else -1.0
     order: Tensor = flat(x * 1.0) + (n + 1.0)
     return zeta(order, x) * (sign * math.factorial(n))

@@ -104,6 +104,31 @@ double precise_digamma(double x) {
     return shift + (precise_log(x) - 0.5lf / x - u * y);
 }
 
+double precise_trigamma(double x) {
+    double sign = 1.0lf, shift = 0.0lf;
+    if (x < 0.0lf) {
+        double sine = precise_sin(PI_DOUBLE * (x - floor(x + 0.5lf)));
+        shift = PI_DOUBLE * PI_DOUBLE / (sine * sine);
+        sign = -1.0lf;
+        x = 1.0lf - x;
+    }
+    double sum = 0.0lf;
+    while (x < 10.0lf) {
+        sum += 1.0lf / (x * x);
+        x += 1.0lf;
+    }
+    double u = 1.0lf / (x * x);
+    double y = 7.0lf / 6.0lf;
+    y = fma(y, u, -691.0lf / 2730.0lf);
+    y = fma(y, u, 5.0lf / 66.0lf);
+    y = fma(y, u, -1.0lf / 30.0lf);
+    y = fma(y, u, 1.0lf / 42.0lf);
+    y = fma(y, u, -1.0lf / 30.0lf);
+    y = fma(y, u, 1.0lf / 6.0lf);
+    sum += 1.0lf / x + u * (0.5lf + y / x);
+    return shift + sign * sum;
+}
+
 double hurwitz_zeta(double s, double q) {
     if (s == 1.0lf) return INFINITE_DOUBLE;
     if (!(s > 1.0lf)) return NAN_DOUBLE;

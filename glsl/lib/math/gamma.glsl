@@ -45,15 +45,23 @@ float positive_lgamma(float x) {
 
 // sin(pi x), with an exact reduction
 float sine_of_half_turns(float x) {
-    float near = x - 2.0 * floor(0.5 * x + 0.5);
-    float folded = abs(near) > 0.5 ? with_sign_of(1.0 - abs(near), near) : near;
-    return precise_sin(3.14159265 * folded);
+    float t = folded_half_turns(x);
+    return 3.14159265 * t * sinc_near_zero(t);
+}
+
+// pi / tan(pi x)
+float cotangent_of_half_turns(float x) {
+    precise float t = x - roundEven(x);
+    float size = abs(t), other = 0.5 - size;
+    float sine = size * sinc_near_zero(size), cosine = other * sinc_near_zero(other);
+    return with_sign_of(3.14159265 * cosine / sine, t);
 }
 
 // log |gamma(x)|; infinite at 0 and negative whole numbers
 float precise_lgamma(float x) {
     if (x != x) return x;
     if (abs(x) > 3.4e38) return INFINITE;
+    if (abs(x) < 1e-15) return -precise_log(abs(x));
     if (x > 0.0) return positive_lgamma(x);
     if (floor(x) == x) return INFINITE;
     float sine = abs(sine_of_half_turns(x));
@@ -61,23 +69,60 @@ float precise_lgamma(float x) {
     return precise_log(3.14159265 / (sine * -x)) - positive_lgamma(-x);
 }
 
-// Derivative of log(gamma(x)); at negative whole numbers NaN, at 0 infinite
+// A fraction and 1 / y as one fraction
+vec2 with_inverse(vec2 fraction, float y) {
+    return vec2(fma(fraction.x, y, fraction.y), fraction.y * y);
+}
+
+vec2 with_inverse_square(vec2 fraction, float y) {
+    return with_inverse(fraction, y * y);
+}
+
+// Derivative of log(gamma(x)); at negative whole numbers NaN, at 0 infinite. Without loops:
+// neighbours would wait for the longest.
 float precise_digamma(float x) {
-    if (x == 0.0) return with_sign_of(INFINITE, -x);
-    float shift = 0.0;
-    if (x < 0.0) {
-        if (floor(x) == x) return NOT_A_NUMBER;
-        float near = x - floor(x + 0.5);
-        shift = -3.14159265 / precise_tan(3.14159265 * near);
-        x = 1.0 - x;
-    }
-    while (x < 8.0) {
-        shift -= 1.0 / x;
-        x += 1.0;
-    }
-    float inverse = 1.0 / x, square = inverse * inverse;
-    float tail = polynomial(square, 0.0833333333, -0.00833333333, 0.00396825397);
-    return shift + (precise_log(x) - 0.5 * inverse - square * tail);
+    bool reflected = x < 0.0;
+    float mirrored = 1.0 - x, y = reflected ? mirrored : x;
+    // The sum of 1 / (y + k) for k below 6 as one fraction
+    bool low = y < 6.0;
+    float first = low ? y : 6.0, raised = y + 6.0;
+    vec2 sum = with_inverse(vec2(1.0, first), first + 1.0);
+    sum = with_inverse(with_inverse(sum, first + 2.0), first + 3.0);
+    sum = with_inverse(with_inverse(sum, first + 4.0), first + 5.0);
+    float shift = sum.x / sum.y;
+    y = low ? raised : y;
+    float inverse = 1.0 / y, square = inverse * inverse;
+    float tail = polynomial(
+        square, 0.0833333333, -0.00833333333, 0.00396825397, -0.00416666667);
+    float value = precise_log(y) - fma(square, tail, 0.5 * inverse);
+    value -= low ? shift : 0.0;
+    float turned = value - cotangent_of_half_turns(x);
+    float undefined = NOT_A_NUMBER, pole = with_sign_of(INFINITE, -x);
+    turned = floor(x) == x ? undefined : turned;
+    value = reflected ? turned : value;
+    return x == 0.0 ? pole : value;
+}
+
+// Second derivative of log(gamma(x)), infinite at 0 and negative whole numbers
+float precise_trigamma(float x) {
+    bool reflected = x < 0.0;
+    float mirrored = 1.0 - x, y = reflected ? mirrored : x;
+    // The sum of 1 / (y + k)^2 for k from 1 to 5 as one fraction
+    bool low = y < 6.0;
+    float first = low ? y : 6.0, raised = y + 6.0, start = 1.0 / first;
+    vec2 sum = with_inverse_square(vec2(0.0, 1.0), first + 1.0);
+    sum = with_inverse_square(with_inverse_square(sum, first + 2.0), first + 3.0);
+    sum = with_inverse_square(with_inverse_square(sum, first + 4.0), first + 5.0);
+    float shift = fma(start, start, sum.x / sum.y);
+    y = low ? raised : y;
+    float inverse = 1.0 / y, square = inverse * inverse;
+    float tail = polynomial(
+        square, 0.166666667, -0.0333333333, 0.0238095238, -0.0333333333);
+    float value = fma(inverse * square, tail, fma(0.5, square, inverse));
+    value += low ? shift : 0.0;
+    float t = x - roundEven(x), pole = 1.0 / (t * sinc_near_zero(t));
+    float turned = fma(pole, pole, -value);
+    return reflected ? turned : value;
 }
 
 // Hurwitz's zeta function, the sum of (q + k)^-s, by Euler and Maclaurin's formula

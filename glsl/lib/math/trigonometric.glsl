@@ -267,17 +267,25 @@ float sine_quotient_slope(float x) {
     return x * y;
 }
 
-// sin(pi x) / (pi x), and 1 at 0. What is left of x beyond an even number is exact, and so
-// is its distance to 1; the polynomial is sin(pi t) / (pi t) for |t| <= 1/2, with an error
-// of 2^-35.
-float normalized_sinc(float x) {
+// sin(pi t) / (pi t) for |t| <= 1/2; error 2^-35.
+float sinc_near_zero(float t) {
+    float u = t * t;
+    float series = polynomial(u, -0.190747902, 0.0261174384, -0.0022371786);
+    return polynomial(u, 1.0, -1.64493394, 0.811742187, series);
+}
+
+// t of at most 1/2 where sin(pi t) is sin(pi x). What is left of x beyond an even number is
+// exact, and so is its distance to 1.
+float folded_half_turns(float x) {
     precise float rest = fma(-2.0, roundEven(0.5 * x), x);
     float size = abs(rest), folded = with_sign_of(1.0 - size, rest);
-    float t = size > 0.5 ? folded : rest, u = t * t;
-    float series = polynomial(u, -0.190747902, 0.0261174384, -0.0022371786);
-    series = polynomial(u, 1.0, -1.64493394, 0.811742187, series);
-    float far = t * series / x;
-    return abs(x) <= 0.5 ? series : far;
+    return size > 0.5 ? folded : rest;
+}
+
+// sin(pi x) / (pi x), and 1 at 0
+float normalized_sinc(float x) {
+    float t = folded_half_turns(x), near = sinc_near_zero(t), far = t * near / x;
+    return abs(x) <= 0.5 ? near : far;
 }
 
 #ifdef FLOAT64

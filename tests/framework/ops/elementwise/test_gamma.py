@@ -51,6 +51,25 @@ def test_polygamma(n: int, make: Make) -> None:
     check(ops.polygamma(n, make(x)), special.polygamma(n, x.astype(np.float64)), 4e-6)
 
 
+def test_the_slope_of_digamma(make: Make) -> None:
+    x = np.concatenate([WIDE, np.linspace(-9.97, -0.03, 500), [1e-15, 5.999, 6.0]])
+    x = x[np.abs(x - np.round(x)) > 1e-2].astype(np.float32)
+    wide = torch.from_numpy(x).double()
+    wanted = torch.polygamma(1, wide).numpy()
+    # Where x is nearly whole its own rounding shows.
+    check(ops.polygamma(1, make(x)), wanted, 2e-6)
+    ends = make(np.array([0.0, -0.0, -2.0, np.inf, np.nan, 1e30, 1e-25], np.float32))
+    found = ops.polygamma(1, ends).numpy()
+    np.testing.assert_allclose(
+        found, [np.inf, np.inf, np.inf, 0, np.nan, 1e-30, np.inf], 1e-6
+    )
+
+
+def test_lgamma_beside_zero(make: Make) -> None:
+    x = np.array([1e-30, -1e-30, 1e-14, -1e-14], np.float32)
+    check(ops.lgamma(make(x)), special.gammaln(x.astype(np.float64)))
+
+
 def test_polygamma_of_a_negative_order() -> None:
     with pytest.raises(ShapeError, match="n is -1"):
         ops.polygamma(-1, fw.ones(2))
