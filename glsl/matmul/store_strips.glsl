@@ -65,7 +65,7 @@ void store_results(uint row, uint column, uint from, uint place) {
 #else
 #define EACH_PASS
 const uint TOGETHER = 4;
-void store_results(uint row, uint column, uint from, uint place) {
+ACC4 product_of(uint row, uint from, uint place) {
     uvec4 words = tiles[from + place * STORED_BYTES / 4];
 #if STORED_BYTES == 2
     uvec2 halves = place % 2 == 0 ? words.xy : words.zw;
@@ -78,6 +78,10 @@ void store_results(uint row, uint column, uint from, uint place) {
 #ifdef BIAS
     values += load(push.bias, row);
 #endif
+    return values;
+}
+void store_results(uint row, uint column, uint from, uint place) {
+    ACC4 values = product_of(row, from, place);
 #ifdef EPILOGUE
     epilogue(push.epilogue, result_at(row, column) / 4, values);
 #else
@@ -94,6 +98,33 @@ uvec2 stored_rows;  // of the group that the workgroup has
 #define IS_STORED(row) true
 #endif
 
+#if defined(EPILOGUE_WORDS) && !defined(IMPLICIT_GEMM)
+// What an epilogue reads is loaded for several vectors at a time: one after the other, the
+// wait for each took longer than the products of a short K.
+const uint AT_ONCE = 4;
+void store_strip(uint strip, uint first_row, uint first_column) {
+    const uint COUNT = EDGE * SUB_N / TOGETHER;
+    [[dont_unroll]] for (uint i = 0; i < COUNT; i += SUBGROUP * AT_ONCE) {
+        EpilogueWords words[AT_ONCE];
+        [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
+            uint at = i + k * SUBGROUP + lane;
+            uint row = first_row + at / (SUB_N / TOGETHER);
+            uint column = first_column + at % (SUB_N / TOGETHER) * TOGETHER;
+            words[k] = epilogue_words(push.epilogue,
+                result_at(min(row, push.m - 1), min(column, push.n - TOGETHER)) / 4);
+        }
+        [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
+            uint at = i + k * SUBGROUP + lane;
+            uint line = at / (SUB_N / TOGETHER), place = at % (SUB_N / TOGETHER);
+            uint row = first_row + line, column = first_column + place * TOGETHER;
+            bool is_stored = row < push.m && column < push.n && IS_STORED(row);
+            if (is_stored && (COUNT % (SUBGROUP * AT_ONCE) == 0 || at < COUNT))
+                epilogue(push.epilogue, result_at(row, column) / 4,
+                    product_of(row, strip + line * STRIP_PITCH, place), words[k]);
+        }
+    }
+}
+#else
 void store_strip(uint strip, uint first_row, uint first_column) {
     const uint COUNT = EDGE * SUB_N / TOGETHER;
     EACH_PASS for (uint i = 0; i < COUNT; i += SUBGROUP) {
@@ -109,3 +140,4 @@ void store_strip(uint strip, uint first_row, uint first_column) {
             store_results(row, column, strip + line * STRIP_PITCH, place);
     }
 }
+#endif

@@ -59,8 +59,13 @@ def vec4_lines(
     lines = vec4_offsets(program)
     for k in loads:
         lines += load(program, k, wide)
-    lines += function.calls()
-    for k, output in enumerate(program.outputs):
+    return lines + computed_vec4(function, wide)
+
+
+def computed_vec4(function: ElementFunction, wide: bool) -> list[str]:
+    """Compute and store the four elements of vector `i`, of loaded operands."""
+    lines = function.calls()
+    for k, output in enumerate(function.program.outputs):
         lines += store_vec4(k, output.dtype, wide, function.rounded[k])
     return lines
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from tests.framework.kernels.gemm.test_pack import emulate
 from tests.framework.ops.large import as_discrete, change_costs, change_model
 from tests.hardware import skip_where_it_crashes
 from vkbackend import DeviceInfo
@@ -427,6 +428,24 @@ def test_a_verdict_gives_way_to_a_kernel_with_a_place(gpu: GpuDevice, own: str) 
             (found[measured],) = epilogue_fusion._with_hook(gpu.gpu.info, node)
     assert found["matmul/pack"].kernel == own
     assert found["matmul/gemm_tiled"].kernel == "matmul/gemm_tiled"
+
+
+@pytest.mark.parametrize(("n", "dtype"), [(72, "bfloat16"), (68, "float32")])
+def test_on_emulated_units(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch, n: int, dtype: str
+) -> None:
+    """What is read in whole vectors is loaded before, at edges of tiles too."""
+    mode = tensor_cores.BF16X3 if dtype == "float32" else tensor_cores.TENSOR_CORES
+    change_costs(monkeypatch, (mode,), simt_below=0)
+    emulated = emulate(gpu, monkeypatch, mode, {})
+    next(emulated)
+    operands = operands_of(gpu, ((2, 70, 96), (96, n), (n,), (2, 70, n)), dtype)
+    got, launches = counted(gpu, ON_UNITS["all"], operands)
+    with unfused(gpu):
+        wanted, apart = counted(gpu, ON_UNITS["all"], operands)
+    np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-6, atol=1e-6)
+    assert launches < apart
+    next(emulated, None)
 
 
 @pytest.mark.gpu
