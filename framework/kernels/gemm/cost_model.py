@@ -10,11 +10,13 @@ again, and the launch of the reduction; it must then be quicker by `split_margin
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from ...base.shape import ceil_div
 from ..gpu_model import GpuModel, ModeModel, model_of
 from .tiles import (
+    BF16X3,
     SIMT,
     SIMT_MODES,
     WIDE_STORE_MODES,
@@ -29,6 +31,11 @@ if TYPE_CHECKING:
 
 LEAST_OCCUPANCY = 2
 """Workgroups per multiprocessor that keep the memory busy, if K can be split."""
+
+SPLIT_SHARE = 0.22
+"""What splitting float32 on load adds to a product on tensor cores: 137 to 160 us of
+(12608, 384) by (384, 1536) with packing and without, but 171 to 148 of (12608, 1536) by
+(1536, 384) (NVIDIA H200, driver 580.159.04, 2026-11-30)."""
 
 MAX_PARTIAL_BYTES = 256 << 20
 """Most bytes of split-K partial sums."""
@@ -112,6 +119,21 @@ def microseconds(
             time += costs.tail_launch_microseconds[len(tile.efficiency) > 1]
         time *= costs.split_margin
     return time
+
+
+def is_split_quicker(gpu: DeviceInfo, size: GemmSize) -> bool:
+    """Return whether splitting float32 as a product loads it costs less than packing.
+
+    An element is split as often as it is loaded, which takes a share of the product;
+    packing reads and writes both operands.
+    """
+    model = model_of(gpu)
+    costs = model.gemm[BF16X3]
+    rate = costs.tiles[0].tflops * 1e6 / costs.cost_per_product
+    splitting = SPLIT_SHARE * 2 * math.prod(size) / rate
+    moved = 2 * 4 * size.batch * size.k * (size.m + size.n)
+    packing = moved / model.partial_bytes_per_microsecond
+    return splitting < packing + costs.split_launch_microseconds
 
 
 def _work(sizes: GemmSize, tile: Tile, costs: ModeModel, splits: int) -> float:

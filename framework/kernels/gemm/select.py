@@ -33,7 +33,7 @@ from ..shader_types import (
     group_constant,
     storage_defines,
 )
-from .cost_model import tile_configs
+from .cost_model import is_split_quicker, tile_configs
 from .pack import (
     VECTOR_SIZE,
     GemmOperand,
@@ -150,11 +150,18 @@ class _Gemm(NamedTuple):
         return None if a is None or b is None else (a, b)
 
     @property
+    def size(self) -> GemmSize:
+        (batch, m, k), n = self.a.x.shape, self.b.outer
+        return GemmSize(m, n, k, batch)
+
+    @property
     def split_on_load(self) -> tuple[VectorOperand, VectorOperand] | None:
         """Operands in place whose elements become pairs on their way, or None."""
         k, tile = self.a.x.shape[self.a.k_dim], self.tile
         tail = k % self.k_step != 0
         if self.mode != BF16X3 or (tail and self.split_steps == 1):
+            return None
+        if not is_split_quicker(self.gpu, self.size):
             return None
         a, b = split_operand(self.a, tile.m), split_operand(self.b, tile.n)
         return None if a is None or b is None else (a, b)

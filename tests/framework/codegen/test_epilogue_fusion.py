@@ -55,6 +55,9 @@ def kernel(
 
 def counted(gpu: GpuDevice, function: Function, operands: list[fw.Tensor]) -> Any:
     """Return the results, and how many kernels made them."""
+    for operand in operands:
+        # What tests the units at their first use runs kernels too.
+        tensor_cores.product_mode(gpu, operand.dtype)
     fw.eval()
     before = gpu.gpu.counters.snapshot()
     results = function(*operands)

@@ -397,11 +397,27 @@ def test_slices_know_when_their_steps_are_unlike(
     assert k_tail(1008, TileConfig(SIMT_TILES[2], 1)) == 0
 
 
+def test_pairs_are_packed_where_that_costs_less(
+    discrete: vkbackend.DeviceInfo,
+) -> None:
+    """Where elements are loaded by many tiles, and where there are few products."""
+
+    def kernels(m: int, n: int, k: int) -> list[str]:
+        a, b = placed(float32, 1, m, k, False), placed(float32, 1, k, n, False)
+        return [each.kernel for each in large_tile_gemm(discrete, a, b, BF16X3) or ()]
+
+    packed = ["matmul/pack", "matmul/pack", "matmul/gemm_coopmat"]
+    assert kernels(12608, 1536, 384) == packed
+    assert kernels(4096, 4096, 4096) == packed
+    assert kernels(12608, 384, 1536)[:1] == ["matmul/gemm_coopmat_split"]
+    assert kernels(384, 1536, 12608)[:1] == ["matmul/gemm_coopmat_split"]
+
+
 def test_pairs_are_cut_for_exactness(discrete: vkbackend.DeviceInfo) -> None:
     a = placed(float32, 1, 4096, 20000, False)
     b = placed(float32, 1, 20000, 4096, False)
     found = large_tile_gemm(discrete, a, b, BF16X3)
-    assert dispatch_of(found, "matmul/gemm_coopmat_split").grid[2] == 3
+    assert dispatch_of(found, "matmul/gemm_coopmat").grid[2] == 3
 
 
 def test_what_is_left_to_other_kernels(discrete: vkbackend.DeviceInfo) -> None:
