@@ -47,7 +47,9 @@ void main() {
 #else
     uint from = row * n, to = row * (n + 1u);
     vec2 first = x.at[from + k], second = x.at[from + (k > 0u ? other : 0u)];
-    out_.at[to + k] = scale * half_of_pairs(first, second, halves, k, n, inner);
-    out_.at[to + other] = scale * half_of_pairs(second, first, halves, other, n, inner);
+    vec2 low, high;
+    halves_of_pairs(first, second, halves, k, inner, low, high);
+    out_.at[to + k] = scale * low;
+    if (other > k) out_.at[to + other] = scale * high;
 #endif
 }

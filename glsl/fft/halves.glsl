@@ -34,11 +34,23 @@ vec2 pair_of_half(Numbers x, Numbers halves, uint begin, uint k, uint n, float i
     return pair_of_numbers(ahead, back, halves, k);
 }
 
-// Number k of half a transform, from the numbers k and n - k of that of pairs
-vec2 half_of_pairs(vec2 ahead, vec2 back, Numbers halves, uint k, uint n, float inner) {
+// Numbers k and n - k of half a transform, from those of that of pairs; 2 k is at most n.
+// The factor of n - k is minus the conjugate of that of k, so they share a product.
+void halves_of_pairs(
+    vec2 ahead, vec2 back, Numbers halves, uint k, float inner, out vec2 low, out vec2 high
+) {
     back = conjugate(back);
     vec2 factor = halves.at[k];
-    vec2 value = ahead + back + product(ahead - back, vec2(factor.y, -factor.x));
-    if (CONJUGATED != 0) value = conjugate(value);
-    return value * (k == 0u || k == n ? 0.5 : 0.5 * inner);
+    vec2 even = ahead + back, odd = product(ahead - back, vec2(factor.y, -factor.x));
+    low = even + odd;
+    high = even - odd;
+    // Of the first and the last, both are real.
+    if (k == 0u) high.y = -high.y;
+    if (CONJUGATED != 0)
+        low = conjugate(low);
+    else
+        high = conjugate(high);
+    float scale = k == 0u ? 0.5 : 0.5 * inner;
+    low *= scale;
+    high *= scale;
 }

@@ -426,12 +426,19 @@ void main() {
 
 #if REAL_IN
     barrier();
-    for (uint i = gl_LocalInvocationIndex; i < here * (N + 1u); i += gl_WorkGroupSize.x) {
-        uint own = i / (N + 1u), k = i - own * (N + 1u);
-        vec2 ahead = data[place_of(own, k < N ? k : 0u)];
-        vec2 back = data[place_of(own, k > 0u ? N - k : 0u)];
-        out_.at[(first + own) * (N + 1u) + k] =
-            push.scale * half_of_pairs(ahead, back, push.halves, k, N, push.inner);
+    const uint PAIRS = N / 2u + 1u;
+    const uint TURNS = (ROWS * PAIRS + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x;
+    [[unroll]] for (uint c = 0u; c < TURNS; ++c) {
+        uint i = gl_LocalInvocationIndex + c * gl_WorkGroupSize.x;
+        if (i >= here * PAIRS) continue;
+        uint own = i / PAIRS, k = i - own * PAIRS, other = N - k;
+        uint to = (first + own) * (N + 1u);
+        vec2 ahead = data[place_of(own, k)];
+        vec2 back = data[place_of(own, k > 0u ? other : 0u)];
+        vec2 low, high;
+        halves_of_pairs(ahead, back, push.halves, k, push.inner, low, high);
+        out_.at[to + k] = push.scale * low;
+        if (other > k) out_.at[to + other] = push.scale * high;
     }
 #elif STAGED && !STRIDED
     barrier();
