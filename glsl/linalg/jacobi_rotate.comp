@@ -46,13 +46,23 @@ layout(push_constant, std430) uniform Push {
 
 const uint WORKGROUP = BLOCK * BLOCK;
 #ifdef DOUBLE
+#define REAL2 dvec2
 const REAL EPS = 2.220446049250313e-16LF;
+const REAL SMALL = 1.0e-10LF;
 #else
+#define REAL2 vec2
 const REAL EPS = 1.1920929e-7;
+const REAL SMALL = 1.0e-10;
 #endif
+const REAL UP = 1099511627776.0;
+
+// Invocations of few rows make all rotations that they need, from products that others
+// leave as they are: new ones are stored beside them.
+const bool OWN = BLOCK < 32;
+const uint TRIANGLE = SIDE * (SIDE + 1) / 2;
 
 // Products of the rows, by rows of the lower triangle
-shared REAL gram[SIDE * (SIDE + 1) / 2];
+shared REAL gram[OWN ? 2 * TRIANGLE : TRIANGLE];
 shared REAL turn[SIDE][SIDE + 1];
 shared REAL cosines[BLOCK];
 shared REAL sines[BLOCK];
@@ -66,6 +76,42 @@ uint place(uint row, uint column) {
 // Whether rows of these squared lengths and this product are to be made orthogonal
 bool are_apart(REAL one, REAL two, REAL both, REAL tolerance) {
     return abs(both) > tolerance * sqrt(one) * sqrt(two) && min(one, two) > EPS * EPS;
+}
+
+// Cosine and sine of the rotation of rows of these squared lengths and this product, after
+// which the first is the longer one; 1 and 0 where they are orthogonal
+REAL2 rotation(REAL one, REAL two, REAL both, REAL tolerance) {
+    // Squares of what is as small as this would not be numbers.
+    REAL up = max(one, two) < SMALL ? UP : REAL(1.0);
+    one *= up;
+    two *= up;
+    both *= up;
+    bool turns = both * both > tolerance * tolerance * one * two;
+    if (!turns || min(one, two) <= EPS * EPS * up) return REAL2(1.0, 0.0);
+    if (both * both > EPS * one * two) has_turned = true;
+    REAL apart = two - one, twice = both + both;
+#ifdef DOUBLE
+    // The angle need not be exact, as long as the rotation is one.
+    float least = float(min(abs(apart), abs(twice))), most = float(max(abs(apart), abs(twice)));
+    float ratio = least / most, whole = most * sqrt(ratio * ratio + 1.0);
+    REAL tangent = REAL(float(twice) / (float(abs(apart)) + whole));
+    REAL square = tangent * tangent + REAL(1.0);
+    REAL cosine = REAL(inversesqrt(float(square)));
+    cosine *= REAL(1.5) - REAL(0.5) * square * cosine * cosine;
+    cosine *= REAL(1.5) - REAL(0.5) * square * cosine * cosine;
+#else
+    REAL tangent = twice / (abs(apart) + sqrt(apart * apart + twice * twice));
+    REAL cosine = inversesqrt(tangent * tangent + REAL(1.0));
+#endif
+    if (apart < 0.0) tangent = -tangent;
+    REAL sine = tangent * cosine;
+    return two > one ? REAL2(-sine, cosine) : REAL2(cosine, sine);
+}
+
+// The rotation of a pair of rows by products of the rows that begin at `begin`
+REAL2 rotation_of(uint begin, uvec2 rows, REAL tolerance) {
+    REAL one = gram[begin + place(rows.x, rows.x)], two = gram[begin + place(rows.y, rows.y)];
+    return rotation(one, two, gram[begin + place(rows.x, rows.y)], tolerance);
 }
 
 void main() {
@@ -102,47 +148,42 @@ void main() {
         if (turns_any) args.now.at[matrix] = 1;
     }
     if (!turns_any) return;
-    uint one = thread / BLOCK, two = thread % BLOCK;
+    uint one = thread / BLOCK, two = thread % BLOCK, from = 0;
     for (uint inner = 0; inner < INNER; ++inner) {
         barrier();
         if (thread == 0) has_turned = false;
         for (uint round_ = 0; round_ + 1 < SIDE; ++round_) {
             barrier();
-            if (thread < BLOCK) {
-                uvec2 own = pair_of(round_, thread, SIDE);
-                REAL first = gram[place(own.x, own.x)], second = gram[place(own.y, own.y)];
-                REAL both = gram[place(own.x, own.y)], cosine = 1.0, sine = 0.0;
-                if (are_apart(first, second, both, tolerance)) {
-                    REAL slope = (second - first) / (REAL(2.0) * both);
-                    REAL tangent =
-                        REAL(1.0) / (abs(slope) + sqrt(slope * slope + REAL(1.0)));
-                    if (slope < 0.0) tangent = -tangent;
-                    cosine = inversesqrt(tangent * tangent + REAL(1.0));
-                    sine = tangent * cosine;
-                    if (second > first) {
-                        REAL kept = cosine;
-                        cosine = -sine;
-                        sine = kept;
-                    }
-                    has_turned = true;
-                }
-                cosines[thread] = cosine;
-                sines[thread] = sine;
-            }
-            barrier();
             uvec2 p = pair_of(round_, one, SIDE), q = pair_of(round_, two, SIDE);
-            REAL c = cosines[two], s = sines[two], above = cosines[one], below = sines[one];
+            REAL2 across, down;
+            if (OWN) {
+                across = rotation_of(from, q, tolerance);
+                down = rotation_of(from, p, tolerance);
+            } else {
+                if (one == 0) {
+                    across = rotation_of(from, q, tolerance);
+                    cosines[two] = across.x;
+                    sines[two] = across.y;
+                }
+                barrier();
+                across = REAL2(cosines[two], sines[two]);
+                down = REAL2(cosines[one], sines[one]);
+            }
+            REAL c = across.x, s = across.y;
+            uint to = OWN ? TRIANGLE - from : from;
             if (one >= two) {
                 uint xx = place(p.x, q.x), xy = place(p.x, q.y);
                 uint yx = place(p.y, q.x), yy = place(p.y, q.y);
-                REAL left = c * gram[xx] - s * gram[xy], right = s * gram[xx] + c * gram[xy];
-                REAL lower_left = c * gram[yx] - s * gram[yy];
-                REAL lower_right = s * gram[yx] + c * gram[yy];
-                gram[xx] = above * left - below * lower_left;
-                gram[yx] = below * left + above * lower_left;
-                gram[yy] = below * right + above * lower_right;
-                if (one != two) gram[xy] = above * right - below * lower_right;
+                REAL above = gram[from + xx], right = gram[from + xy];
+                REAL below = gram[from + yx], last = gram[from + yy];
+                REAL left = c * above - s * right, beside = s * above + c * right;
+                REAL lower_left = c * below - s * last, lower_right = s * below + c * last;
+                gram[to + xx] = down.x * left - down.y * lower_left;
+                gram[to + yx] = down.y * left + down.x * lower_left;
+                gram[to + yy] = down.y * beside + down.x * lower_right;
+                if (one != two) gram[to + xy] = down.x * beside - down.y * lower_right;
             }
+            from = to;
             [[unroll]] for (uint half_ = 0; half_ < 2; ++half_) {
                 uint row = one + half_ * BLOCK;
                 REAL x = turn[row][q.x], y = turn[row][q.y];
@@ -151,6 +192,7 @@ void main() {
             }
         }
         barrier();
+        // Where rows were nearly orthogonal, what is left is the square of that.
         if (!has_turned) break;
     }
     // Rounding makes all rotations a little too long, or too short: a step of Newton's method
