@@ -36,11 +36,27 @@ def is_any(places: Tensor, beside: Tensor | None = None) -> bool:
     """
     if reads_are_refused():
         return False
+    if beside is not None:
+        evaluate(getattr(beside, "whole", beside))
+    return bool(read(_few(places)).any())
+
+
+def largest_flag(flags: Tensor, *beside: Tensor) -> int:
+    """Return the largest of flags from 0 on; 0 while a function is traced.
+
+    Results `beside` are computed in the submission that finds out; `vmap` as `is_any`.
+    """
+    if reads_are_refused():
+        return 0
+    few = _few(flags)
+    if beside:
+        evaluate(*(getattr(each, "whole", each) for each in beside))
+    return int(read(few).max(initial=0))
+
+
+def _few(places: Tensor) -> Tensor:
+    """Return places that the host reads, or the largest of many."""
     places = getattr(places, "whole", places)
     device = places.device
     far = isinstance(device, GpuDevice) and device.gpu.info.kind == "discrete"
-    few = places.numel() <= (FEW_FAR if far else FEW)
-    found = places if few else amax(places)
-    if beside is not None:
-        evaluate(getattr(beside, "whole", beside))
-    return bool(read(found).any())
+    return places if places.numel() <= (FEW_FAR if far else FEW) else amax(places)

@@ -13,7 +13,7 @@ Algorithms and Applications 13, 1999.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,9 @@ from ..eager.base_tensor import evaluate
 from ..ir.kernel_call import Dispatch, StridedSpec
 from ..kernels.gemm.tiles import SIMT
 from ..kernels.jacobi import jacobi_block, jacobi_dispatches, jacobi_fits
+from .elementwise.cast import cast
 from .elementwise.compare import eq, ne, where
-from .host_checks import is_any
+from .host_checks import largest_flag
 from .indexing.masked import tril, triu
 from .indexing.scatter import take_along_dim
 from .matmul.diagonal import diag_embed
@@ -43,17 +44,22 @@ from .triangular import small_by_kernel
 from .view import expand, reshape, transpose
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from vkbackend import DeviceInfo
 
     from ..tensor.tensor import Tensor
 
 _REAL = (float32, float64)
 
-SWEEPS = 5
-"""Sweeps of one node; those after the last that turns anything are left out."""
+SWEEPS, AT_ONCE = 5, 512
+"""Sweeps of one node, and rows up to which it has all that are expected. Those after
+the last that turns anything are left out."""
 
-UNREAD, MOST = 2, 8
-"""Nodes before the host first reads whether all have converged, and at most."""
+MOST_SWEEPS = 36
+
+UNFINISHED, NULL = 2, 1
+"""Flags of matrices that turn after all sweeps, and of those with rows of length 0."""
 
 LONG = 4
 """Columns, as a multiple of the rows, from which a matrix is first factorised by QR."""
@@ -113,27 +119,73 @@ def jacobi_by_kernel(x: Tensor) -> bool:
     return fits and jacobi_block(device.gpu.info, x.dtype, least) > 0
 
 
-def _orthogonal_rows(x: Tensor, length: int, tolerance: float) -> tuple[Tensor, Tensor]:
-    """Return rotated rows, of which the first `length` columns are orthogonal.
+def expected_sweeps(rows: int) -> int:
+    """Return the sweeps after which nothing turns, of random matrices."""
+    return max(4, math.ceil(1.5 * math.log2(rows)) - 1)
 
-    And a flag for each matrix that is not 0 where they are not, after all sweeps.
+
+class _Found(NamedTuple):
+    """What rotations have found.
+
+    Attributes
+    ----------
+    flags : Tensor, int32, shape (matrices,)
+    values : Tensor, shape (matrices, rows, 1)
+        In their order.
+    parts : tuple of Tensor
+        What belongs to them, in their order.
+    is_null : Tensor, shape (matrices, rows, 1), or None
+        Whether a row has no direction.
+    """
+
+    flags: Tensor
+    values: Tensor
+    parts: tuple[Tensor, ...]
+    is_null: Tensor | None
+
+
+def _swept(
+    x: Tensor,
+    length: int,
+    tolerance: float,
+    finish: Callable[[Tensor, Tensor], _Found],
+) -> tuple[_Found, int]:
+    """Return what `finish` finds in rotated rows, and the largest flag.
+
+    Parameters
+    ----------
+    x : Tensor, shape (matrices, rows, width)
+    length : int
+        Columns, the first ones, that become orthogonal.
+    tolerance : float
+        Cosine of rows up to which they count as orthogonal, in roundings.
+    finish : callable
+        Is given the rows, and a flag for each matrix that is not 0 where more sweeps
+        would turn them. Its results are computed in the submission that reads flags.
     """
     device, (matrices, rows, _) = x.device, x.layout.shape
     assert isinstance(device, GpuDevice)
-    block = jacobi_block(device.gpu.info, x.dtype, rows)
+    block, expected = (
+        jacobi_block(device.gpu.info, x.dtype, rows),
+        expected_sweeps(rows),
+    )
+    each = expected if rows <= AT_ONCE else SWEEPS
     left: Tensor = fill_like(x, (1, matrices), 1, int32)
-    none: Tensor = fill_like(x, (SWEEPS, matrices), 0, int32)
-    for count in range(MOST):
+    none: Tensor = fill_like(x, (each, matrices), 0, int32)
+    for done in range(each, MOST_SWEEPS + each, each):
         x, info = _jacobi_sweeps(x, cat([left, none], 0), length, tolerance, block)
-        left = narrow(info, 0, SWEEPS, 1)
+        left = narrow(info, 0, each, 1)
         if reads_are_refused():
             continue
-        # The device begins while the next node is recorded.
-        if count + 1 < UNREAD:
+        if done < expected:
+            # The device begins while the next node is recorded.
             evaluate(x)
-        elif not is_any(left):
-            break
-    return x, reshape(left, (matrices,))
+            continue
+        found = finish(x, reshape(left, (matrices,)))
+        flag = largest_flag(found.flags, found.values, *found.parts)
+        if flag < UNFINISHED:
+            return found, flag
+    return finish(x, reshape(left, (matrices,))), UNFINISHED
 
 
 def _divided(x: Tensor, size: Tensor) -> Tensor:
@@ -146,14 +198,42 @@ def _lengths(rows: Tensor) -> Tensor:
     return sum(rows * rows, 2, True) ** 0.5
 
 
-def _unless(flags: Tensor, values: Tensor) -> Tensor:
-    """Return values, and NaN for matrices with a flag."""
-    return where(reshape(ne(flags, 0), (-1, 1, 1)), math.nan, values)
+def _unless(left: Tensor, values: Tensor) -> Tensor:
+    """Return values, and NaN for matrices that are not finished."""
+    return where(reshape(ne(left, 0), (-1, 1, 1)), math.nan, values)
 
 
 def _sorted(x: Tensor, order: Tensor) -> Tensor:
     """Return the rows of matrices in an order (matrices, rows, 1)."""
     return take_along_dim(x, expand(order, x.layout.shape), 1)
+
+
+def _singular(
+    found: Tensor, left: Tensor, size: Tensor, long: int, vectors: bool
+) -> _Found:
+    """Return singular values, descending, and rows and rotations if `vectors`."""
+    rows = narrow(found, 2, 0, long)
+    sizes = _lengths(rows)
+    flags = cast(ne(left, 0), int32) * UNFINISHED
+    if not vectors:
+        order = argsort(sizes, 1, True)
+        values = _unless(left, take_along_dim(sizes, order, 1)) * size
+        return _Found(flags, values, (), None)
+    turns = narrow(found, 2, long, found.layout.shape[2] - long)
+    # Rotations are a little longer or shorter than they should be, for both alike.
+    turned = _lengths(turns)
+    lengths, sizes = sizes, sizes / turned
+    order = argsort(sizes, 1, True)
+    sizes = take_along_dim(sizes, order, 1)
+    # What is smaller changes no singular value by more than rounding does.
+    is_null = sizes <= 2.0 * float(np.finfo(found.dtype.numpy).eps)
+    lengths, turned = (take_along_dim(each, order, 1) for each in (lengths, turned))
+    rows = _sorted(rows, order) / where(is_null, 1.0, lengths)
+    # What is no number turned no row.
+    turns = where(ne(sizes, sizes), math.nan, _sorted(turns, order) / turned)
+    flags = flags + amax(cast(is_null, int32), (1, 2)) * NULL
+    values = _unless(left, sizes) * size
+    return _Found(flags, values, (where(is_null, 0.0, rows), turns), is_null)
 
 
 def jacobi_svd(x: Tensor, vectors: bool) -> Tensor | None:
@@ -184,32 +264,24 @@ def jacobi_svd(x: Tensor, vectors: bool) -> Tensor | None:
     if vectors:
         ones: Tensor = fill_like(given, (matrices, short), 1, x.dtype)
         given = cat([given, diag_embed(ones)], 2)
-    found, left = _orthogonal_rows(given, long, math.sqrt(long))
-    rows = narrow(found, 2, 0, long)
-    sizes = _lengths(rows)
-    turns = narrow(found, 2, long, short) if vectors else None
-    if turns is not None:
-        # Rotations are a little longer or shorter than they should be, for both alike.
-        turned = _lengths(turns)
-        turns, sizes = turns / turned, sizes / turned
-    order = argsort(sizes, 1, True)
-    sizes = _unless(left, take_along_dim(sizes, order, 1))
-    values = sizes * (largest * root)
-    # What is smaller changes no singular value by more than rounding does.
-    is_null = sizes <= 2.0 * float(np.finfo(x.dtype.numpy).eps)
-    if not reads_are_refused() and is_any(left):
+    size = largest * root
+
+    def finish(found: Tensor, left: Tensor) -> _Found:
+        return _singular(found, left, size, long, vectors)
+
+    found, flag = _swept(given, long, math.sqrt(long), finish)
+    if flag >= UNFINISHED and not reads_are_refused():
         return None
-    if turns is None:
+    values = found.values
+    if not vectors:
         return reshape(values, (*batch, short))
-    rows = _sorted(rows, order)
-    rows = where(is_null, 0.0, rows / where(is_null, 1.0, _lengths(rows)))
-    if reads_are_refused() or is_any(is_null):
+    rows, turns = found.parts
+    if flag:
         across = transpose(rows, 1, 2)
         if not qr_by_kernel(across):
             return None
-        rows = where(is_null, transpose(panel_qr(across)[0], 1, 2), rows)
-    # What is no number turned no row.
-    turns = where(ne(sizes, sizes), math.nan, _sorted(turns, order))
+        assert found.is_null is not None
+        rows = where(found.is_null, transpose(panel_qr(across)[0], 1, 2), rows)
     beside, along = turns, rows
     if q is not None:
         beside, along = rows, _bmm(turns, transpose(q, 1, 2), SIMT)
@@ -246,16 +318,21 @@ def jacobi_eigh(x: Tensor, upper: bool, vectors: bool) -> Tensor | None:
     one: Tensor = fill_like(ratio, (flat.layout.shape[0], n), SHIFT, x.dtype)
     # What is left between equal eigenvalues is an error of theirs, not its square.
     tolerance = max(LEAST_TOLERANCE, math.sqrt(n) / 4)
-    found, left = _orthogonal_rows(ratio + diag_embed(one), n, tolerance)
-    rows = found / _lengths(found)
-    # Rayleigh quotients: what was added is not to be taken from the lengths.
-    values = sum(_bmm(rows, ratio, SIMT) * rows, 2, True)
-    order = argsort(values, 1)
-    values = _unless(left, take_along_dim(values, order, 1)) * (largest * bound)
-    if not reads_are_refused() and is_any(left):
+
+    def finish(found: Tensor, left: Tensor) -> _Found:
+        rows = found / _lengths(found)
+        # Rayleigh quotients: what was added is not to be taken from the lengths.
+        values = sum(_bmm(rows, ratio, SIMT) * rows, 2, True)
+        order = argsort(values, 1)
+        parts = (_sorted(rows, order),) if vectors else ()
+        values = _unless(left, take_along_dim(values, order, 1)) * (largest * bound)
+        return _Found(cast(ne(left, 0), int32) * UNFINISHED, values, parts, None)
+
+    found, flag = _swept(ratio + diag_embed(one), n, tolerance, finish)
+    if flag >= UNFINISHED and not reads_are_refused():
         return None
+    values = found.values
     if not vectors:
         return reshape(values, (*batch, n))
-    vectors_of = transpose(_sorted(rows, order), 1, 2)
-    both = cat([vectors_of, transpose(values, 1, 2)], 1)
+    both = cat([transpose(each, 1, 2) for each in (found.parts[0], values)], 1)
     return reshape(both, (*batch, n + 1, n))

@@ -67,16 +67,25 @@ void main() {
     REAL sums[EACH][EACH];
     [[unroll]] for (uint r = 0; r < EACH; ++r)
         [[unroll]] for (uint c = 0; c < EACH; ++c) sums[r][c] = 0.0;
-    for (uint left = begin; left < end; left += DEPTH) {
+    // What is loaded while the columns before are multiplied
+    REAL next[LOADS];
+    for (uint left = begin; left < end + DEPTH; left += DEPTH) {
+        // In the first turn there is nothing yet to be multiplied, in the last one
+        // nothing to be loaded.
+        barrier();
+        if (left > begin)
+            [[unroll]] for (uint j = 0; j < LOADS; ++j) {
+                uint i = thread + j * WORKGROUP;
+                tile[i % DEPTH][i / DEPTH] = next[j];
+            }
         barrier();
         [[unroll]] for (uint j = 0; j < LOADS; ++j) {
             uint i = thread + j * WORKGROUP, column = left + i % DEPTH;
             uint row = row_of(blocks, i / DEPTH);
-            REAL value = 0.0;
-            if (row < rows && column < end) value = x.at[(first + row) * width + column];
-            tile[i % DEPTH][i / DEPTH] = value;
+            next[j] = 0.0;
+            if (row < rows && column < end) next[j] = x.at[(first + row) * width + column];
         }
-        barrier();
+        if (left == begin) continue;
         for (uint k = slice; k < DEPTH; k += SLICES) {
             REAL a[EACH], b[EACH];
             [[unroll]] for (uint r = 0; r < EACH; ++r) a[r] = tile[k][down + r * ACROSS];

@@ -45,6 +45,7 @@ layout(push_constant, std430) uniform Push {
 } args;
 
 const uint WORKGROUP = BLOCK * BLOCK;
+const uint EACH = SIDE * SIDE / WORKGROUP;
 #ifdef DOUBLE
 #define REAL2 dvec2
 const REAL EPS = 2.220446049250313e-16LF;
@@ -122,14 +123,15 @@ void main() {
     Results turns = args.turns;
     uint pair = matrix * gl_NumWorkGroups.x + gl_WorkGroupID.x, parts = args.parts;
     uint start = pair * parts * SIDE * SIDE;
-    for (uint i = thread; i < SIDE * SIDE; i += WORKGROUP) {
-        uint row = i / SIDE, column = i % SIDE;
+    REAL sums[EACH];
+    [[unroll]] for (uint j = 0; j < EACH; ++j) sums[j] = 0.0;
+    for (uint part = 0; part < parts; ++part)
+        [[unroll]] for (uint j = 0; j < EACH; ++j)
+            sums[j] += grams.at[start + part * SIDE * SIDE + thread + j * WORKGROUP];
+    [[unroll]] for (uint j = 0; j < EACH; ++j) {
+        uint i = thread + j * WORKGROUP, row = i / SIDE, column = i % SIDE;
         turn[row][column] = row == column ? 1.0 : 0.0;
-        if (row < column) continue;
-        REAL sum = 0.0;
-        for (uint part = 0; part < parts; ++part)
-            sum += grams.at[start + part * SIDE * SIDE + i];
-        gram[place(row, column)] = sum;
+        if (row >= column) gram[place(row, column)] = sums[j];
     }
     if (thread == 0) has_turned = false;
     barrier();
