@@ -69,9 +69,6 @@ SHIFT = 1.5
 0, by which eigenvectors are as exact as any, and is small enough to take little from
 the eigenvalues."""
 
-LEAST_TOLERANCE = 3.0
-"""Roundings that a cosine of rows may have at least; their products have as many."""
-
 _BOTH = 1, 2
 
 
@@ -188,6 +185,15 @@ def _swept(
     return finish(x, reshape(left, (matrices,))), UNFINISHED
 
 
+def _tolerance(length: int) -> float:
+    """Return the cosine, in roundings, of rows that count as orthogonal.
+
+    Their products are not exacter. What is left between equal values is an error of
+    theirs, not its square, as between others.
+    """
+    return max(3.0, math.sqrt(length) / 4)
+
+
 def _divided(x: Tensor, size: Tensor) -> Tensor:
     """Return quotients, and zeros as they are."""
     return x / where(eq(size, 0.0), 1.0, size)
@@ -209,15 +215,23 @@ def _sorted(x: Tensor, order: Tensor) -> Tensor:
 
 
 def _singular(
-    found: Tensor, left: Tensor, size: Tensor, long: int, vectors: bool
+    found: Tensor,
+    left: Tensor,
+    scales: tuple[Tensor, Tensor],
+    long: int,
+    vectors: bool,
 ) -> _Found:
-    """Return singular values, descending, and rows and rotations if `vectors`."""
+    """Return singular values, descending, and rows and rotations if `vectors`.
+
+    They are multiplied by both scales, whose product may overflow.
+    """
+    root, largest = scales
     rows = narrow(found, 2, 0, long)
     sizes = _lengths(rows)
     flags = cast(ne(left, 0), int32) * UNFINISHED
     if not vectors:
         order = argsort(sizes, 1, True)
-        values = _unless(left, take_along_dim(sizes, order, 1)) * size
+        values = _unless(left, take_along_dim(sizes, order, 1)) * root * largest
         return _Found(flags, values, (), None)
     turns = narrow(found, 2, long, found.layout.shape[2] - long)
     # Rotations are a little longer or shorter than they should be, for both alike.
@@ -232,7 +246,7 @@ def _singular(
     # What is no number turned no row.
     turns = where(ne(sizes, sizes), math.nan, _sorted(turns, order) / turned)
     flags = flags + amax(cast(is_null, int32), (1, 2)) * NULL
-    values = _unless(left, sizes) * size
+    values = _unless(left, sizes) * root * largest
     return _Found(flags, values, (where(is_null, 0.0, rows), turns), is_null)
 
 
@@ -253,23 +267,21 @@ def jacobi_svd(x: Tensor, vectors: bool) -> Tensor | None:
     flat = reshape(x, (-1, m, n))
     wide = transpose(flat, 1, 2) if m > n else flat
     matrices, short, long = wide.layout.shape
-    q: Tensor | None = None
-    if long >= LONG * short and qr_by_kernel(tall := transpose(wide, 1, 2)):
-        q, wide = panel_qr(tall)
-        long = short
     largest = amax(wide.abs(), _BOTH, True)
-    ratio = _divided(wide, largest)
+    ratio, q = _divided(wide, largest), None
+    if long >= LONG * short and qr_by_kernel(tall := transpose(ratio, 1, 2)):
+        q, ratio = panel_qr(tall)
+        long = short
     root = sum(ratio * ratio, _BOTH, True) ** 0.5
     given = _divided(ratio, root)
     if vectors:
         ones: Tensor = fill_like(given, (matrices, short), 1, x.dtype)
         given = cat([given, diag_embed(ones)], 2)
-    size = largest * root
 
     def finish(found: Tensor, left: Tensor) -> _Found:
-        return _singular(found, left, size, long, vectors)
+        return _singular(found, left, (root, largest), long, vectors)
 
-    found, flag = _swept(given, long, math.sqrt(long), finish)
+    found, flag = _swept(given, long, _tolerance(long), finish)
     if flag >= UNFINISHED and not reads_are_refused():
         return None
     values = found.values
@@ -316,8 +328,6 @@ def jacobi_eigh(x: Tensor, upper: bool, vectors: bool) -> Tensor | None:
     bound = sum(power * power, _BOTH, True) ** 0.125
     ratio = _divided(ratio, bound)
     one: Tensor = fill_like(ratio, (flat.layout.shape[0], n), SHIFT, x.dtype)
-    # What is left between equal eigenvalues is an error of theirs, not its square.
-    tolerance = max(LEAST_TOLERANCE, math.sqrt(n) / 4)
 
     def finish(found: Tensor, left: Tensor) -> _Found:
         rows = found / _lengths(found)
@@ -325,10 +335,11 @@ def jacobi_eigh(x: Tensor, upper: bool, vectors: bool) -> Tensor | None:
         values = sum(_bmm(rows, ratio, SIMT) * rows, 2, True)
         order = argsort(values, 1)
         parts = (_sorted(rows, order),) if vectors else ()
-        values = _unless(left, take_along_dim(values, order, 1)) * (largest * bound)
+        values = _unless(left, take_along_dim(values, order, 1))
+        values = values * bound * largest
         return _Found(cast(ne(left, 0), int32) * UNFINISHED, values, parts, None)
 
-    found, flag = _swept(ratio + diag_embed(one), n, tolerance, finish)
+    found, flag = _swept(ratio + diag_embed(one), n, _tolerance(n), finish)
     if flag >= UNFINISHED and not reads_are_refused():
         return None
     values = found.values
