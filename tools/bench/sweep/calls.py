@@ -684,8 +684,15 @@ OPTIONS: dict[str, Options] = {
         name: Options(dtypes=("float32",))
         for name in (
             "complex polar view_as_complex stft fft.rfft fft.rfft2 fft.ihfft cdist"
-            " histc histogram pdist quantile nanquantile cov corrcoef".split()
+            " fft.fftn fft.ifftn fft.rfftn fft.irfft2 fft.irfftn fft.hfft2 fft.hfftn"
+            " fft.ihfft2 fft.ihfftn histc histogram pdist quantile nanquantile cov"
+            " corrcoef".split()
         )
     },
     **{name: Options(dtypes=_FLOAT) for name in "linear bilinear einsum".split()},
+    # Of float64 they are complex128, which devices do not have.
+    **{
+        name: Options(compared=False, dtypes=("float32",))
+        for name in ("linalg.eig", "linalg.eigvals")
+    },
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .calls import Make
+from .calls import Make, products
 from .forms import Call, Given, ShapeClass, call, first, whole
 
 
@@ -105,6 +105,15 @@ def _classes(logs: bool = False) -> Make:
         )
 
     return make
+
+
+def _projected_classes(form: ShapeClass) -> Call | None:
+    """Return rows, the weights that make logits of them, and labels."""
+    if form.name in ("broadcast", "columns"):
+        return None
+    rows, inner, classes = products(form)
+    weights = Given((classes, inner), -0.1, 0.1, seed=1)
+    return call(Given((rows, inner)), weights, whole(rows, below=classes))
 
 
 def _loss(low: float | None = None, high: float | None = None) -> Make:
@@ -240,6 +249,7 @@ LAYERS: dict[str, Make] = {
     "log_softmax": lambda form: call(first(form), -1),
     "softmin": lambda form: call(first(form), -1),
     "cross_entropy": _classes(),
+    "linear_cross_entropy": _projected_classes,
     "nll_loss": _classes(True),
     "multi_margin_loss": _classes(),
     "binary_cross_entropy": _loss(0.1, 0.9),
