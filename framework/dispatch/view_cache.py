@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 from weakref import ref
 
 from ..autograd.engine import grad_mode
@@ -23,6 +23,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _new = object.__new__
+_MISSING: Any = object()
 _INTEGERS = frozenset({int})
 _BOUNDS = frozenset({int, type(None)})
 
@@ -133,8 +134,7 @@ def caches_views(function: Callable[P, R]) -> Callable[P, R]:
     find = cache.get
 
     @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        given: tuple[Any, ...] = args[1:]
+    def call(x: Any = _MISSING, /, *given: Any, **kwargs: Any) -> Any:
         rest: tuple[object, ...] | None = given
         for each in given:
             kind = type(each)
@@ -146,26 +146,24 @@ def caches_views(function: Callable[P, R]) -> Callable[P, R]:
         if kwargs and rest is not None:
             rest = _plain((*rest, None, *kwargs.values(), *map(_Name, kwargs)))
         try:
-            x: Any = args[0]
             found = find((id(x.layout), x.array.value.dtype, rest))
-        except (AttributeError, IndexError):
-            return function(*args, **kwargs)  # It says what is wrong.
+        except AttributeError:  # The function says what is wrong.
+            args = () if x is _MISSING else (x, *given)
+            return function(*args, **kwargs)
         if found is None or x.needs_grad:
-            result = function(*args, **kwargs)
+            result = function(x, *given, **kwargs)
             if found is None and rest is not None:
                 entry = _entry(x, result)
                 if entry is not None:
                     cache.add((id(x.layout), x.array.value.dtype, rest), entry)
             return result
-        if found.only is not None:
-            view: R = view_of(x, found.only, found.differentiable)
-            return view
-        several: Any = tuple(_views_of(x, found.several, found.differentiable))
-        made: R = several
-        return made
+        only, several, differentiable, _ = found
+        if only is not None:
+            return view_of(x, only, differentiable)
+        return tuple(_views_of(x, several, differentiable))
 
     _uncached[call] = function
-    return call
+    return cast(Callable[P, R], call)
 
 
 _uncached: dict[Callable[..., Any], Callable[..., Any]] = {}
