@@ -47,6 +47,7 @@ from ..dispatch.op import Op, need_feature, submit_node
 from ..dispatch.scalar import number, scalar_items
 from ..eager.base_tensor import TensorCore
 from ..eager.node_recorder import recorded_result
+from ..ir.kernel_call import divisor
 from ..ir.lazy_graph import PLAIN, Node, NodeSignature, cache_key
 
 if TYPE_CHECKING:
@@ -280,12 +281,29 @@ def linspace_like_reference(
 
 
 @source(
-    glsl="i % columns - i / columns % rows >= low"
-    " && i % columns - i / columns % rows <= high",
+    glsl="in_band(i, rows, columns, low, high, ivec2(row_magic, row_shift),"
+    " ivec2(column_magic, column_shift))",
     start="index",
     dtypes=BOOL,
     compute=int32,
 )
+def _band_like(
+    like: Tensor,
+    shape: Shape,
+    rows: int,
+    columns: int,
+    low: int,
+    high: int,
+    row_magic: int,
+    row_shift: int,
+    column_magic: int,
+    column_shift: int,
+    dtype: DType,
+) -> Tensor:
+    """Return where column minus row is from `low` to `high`, for each matrix."""
+    raise NotImplementedError
+
+
 def band_like(
     like: Tensor,
     shape: Shape,
@@ -296,12 +314,16 @@ def band_like(
     dtype: DType,
 ) -> Tensor:
     """Return where column minus row is from `low` to `high`, for each matrix."""
-    raise NotImplementedError
+    by = [*divisor(max(rows, 1)), *divisor(max(columns, 1))]
+    # As int32, in which the kernel has numbers.
+    words = [each - (1 << 32) if each >= 1 << 31 else each for each in by]
+    made: Tensor = _band_like(like, shape, rows, columns, low, high, *words, dtype)
+    return made
 
 
-@band_like.reference
-def band_like_reference(
-    shape: Shape, rows: int, columns: int, low: int, high: int, dtype: DType
+@_band_like.reference
+def _band_like_reference(
+    shape: Shape, rows: int, columns: int, low: int, high: int, dtype: DType, **_: int
 ) -> np.ndarray:
     apart = np.arange(columns) - np.arange(rows)[:, None]
     inside = (apart >= low) & (apart <= high)

@@ -347,15 +347,9 @@ def _band(
 ) -> Tensor:
     sizes = sizes_of(name, (rows, columns))
     like = anchor(place_of(device))
-    mask: Tensor = ops.band_like(
-        like, sizes, *map(_at_least_one, sizes), low, high, bool_
-    )
+    down, across = sizes
+    mask = ops.band_like(like, sizes, down, across, low, high, bool_)
     return mask.to(default_dtype() if dtype is None else as_dtype(dtype))
-
-
-def _at_least_one(size: int) -> int:
-    # The shader divides by sizes, also where there are no elements to do it for.
-    return max(size, 1)
 
 
 def _computes(device: Device, dtype: DType) -> bool:

@@ -279,5 +279,4 @@ class MultiheadAttention(Module):
         lengths = 1 if self.batch_first and query.ndim == 3 else 0
         queries, keys = query.shape[lengths], key.shape[lengths]
         shape = (queries, keys)
-        after = ops.band_like(query.detach(), shape, *shape, 1, keys, bool_)
-        return cast(Tensor, after)
+        return ops.band_like(query.detach(), shape, *shape, 1, keys, bool_)

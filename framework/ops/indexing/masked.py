@@ -216,7 +216,7 @@ def _chosen_vjp(
 
 def _triangle(x: Tensor, low: int, high: int) -> Tensor:
     """Return `x` with zeros outside of a band of each matrix."""
-    rows, columns = (max(size, 1) for size in x.layout.shape[-2:])
+    rows, columns = x.layout.shape[-2:]
     # Beyond a corner all bands are the same.
     low, high = (max(-rows - 1, min(each, columns + 1)) for each in (low, high))
     band = band_like(x, x.layout.shape, rows, columns, low, high, bool_)
