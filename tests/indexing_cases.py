@@ -204,6 +204,18 @@ INDEXING = {
             ),
         ),
     ),
+    "take_strided": Case(
+        lambda x, index: REGISTRY["take_strided"](x.transpose(0, 2), index, "", True),
+        (
+            Sample((Draw((5, 7, 3)), rows(11, -7, 7))),
+            Sample((Draw((5, 7, 3)), EACH)),
+            Sample((Draw((1, 113, 4)), rows(300, 0, 113, "uint32"))),
+            Sample((Draw((5, 0, 3)), rows(0, 0, 1))),
+            Sample((Draw((1, 1, 1)), rows(1, 0, 1))),
+        ),
+        lambda x, index: took(x.transpose(2, 1, 0), index),
+        exact=True,
+    ),
     "put": Case(
         lambda x, index, src: REGISTRY["put"](x, index, src, "", True),
         (

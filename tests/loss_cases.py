@@ -257,6 +257,21 @@ LOSSES = {
         rows_gradient,
         gradient=False,
     ),
+    "of_labels": Case(
+        lambda x, numbers: REGISTRY["of_labels"](x, numbers),
+        (
+            Sample((Draw((5, 7)), Draw((5,), -2, 7, "int32"))),
+            Sample((Draw((3, 7, 4)), Draw((3, 4), -2, 7, "int32"))),
+            Sample((Draw((2, 5, 3, 2)), Draw((2, 3, 2), 0, 5, "int32"))),
+            Sample((Draw((0, 5)), Draw((0,), 0, 5, "int32"))),
+            Sample((Draw((1, 1)), Draw((1,), 0, 1, "int32"))),
+        ),
+        lambda x, numbers: np.take_along_axis(x, np.maximum(numbers, 0)[:, None], 1)[
+            :, 0
+        ],
+        exact=True,
+        gradient=False,
+    ),
     "class_indices": Case(
         lambda x, classes, ignored: REGISTRY["class_indices"](
             fw.full_like(x, classes - 1), classes, ignored, ""

@@ -1,6 +1,6 @@
 // Gather of rows by index: out[o, e, i] = x[o, row(e), i], elsewhere base or `fill`
 // grid    linear, ITEMS 32-bit words of out_ for each invocation
-// in      x (outer, rows, inner); indices (entries), or (outer, entries, inner) if
+// in      x (outer, rows, inner), with a stride for each; indices (entries), or (outer, entries, inner) if
 //         EACH; base, as out_; fill: two words, the element where no row is named and
 //         there is no base; division: of entries, see `line_and_outer`
 // out     out_ (outer, entries, inner), contiguous, count elements; error: an index
@@ -32,12 +32,14 @@ layout(push_constant, std430) uniform Push {
     uint inner;
     uint fill[2];
     uint division[4];
+    uint stride[3];
 } args;
 
 // Read once, before any loop: lavapipe fetches push constants inside one lane by lane.
 uint count = args.count, rows = args.rows, entries = args.entries, inner = args.inner;
 uint fill[2] = args.fill;
 uint division[4] = args.division;
+uvec3 stride = uvec3(args.stride[0], args.stride[1], args.stride[2]);
 
 void main() {
     Words x = args.x, base = args.base;
@@ -58,7 +60,8 @@ void main() {
         uint entry = EACH != 0 ? element : line - outer * entries;
         int row = read_row(indices, entry, rows, bad);
         named[k] = row >= 0;
-        places[k] = (outer * rows + uint(max(row, 0))) * inner + element - line * inner;
+        uvec3 place = uvec3(outer, max(row, 0), element - line * inner) * stride;
+        places[k] = place.x + place.y + place.z;
     }
     uint found[ITEMS * LANES], results[ITEMS];
     [[unroll]] for (uint k = 0; k < ITEMS * LANES; ++k) {

@@ -25,13 +25,13 @@ from ...base.dtype import (
     NUMERIC,
     STORED,
     DType,
-    encode,
     int32,
 )
 from ...base.errors import DTypeError, ShapeError
 from ...base.index_checks import UNCHECKED
-from ...base.shape import Shape, TensorSpec
+from ...base.shape import Layout, Shape, TensorSpec
 from ...dispatch.declare import composite, primitive
+from ...dispatch.op import contiguous_copy
 from ...ir.kernel_call import (
     Argument,
     Dispatch,
@@ -40,15 +40,12 @@ from ...ir.kernel_call import (
     StridedSpec,
     entry_divisors,
 )
-from ...kernels.linear import copy_dispatch, linear_dispatch, words_of
+from ...kernels.gather import gather_dispatch, gathers_in_place, row_gather_dispatch
+from ...kernels.linear import linear_dispatch, words_of
 from ...kernels.row_copy import (
     VECTOR,
     WORD,
-    Rows,
-    copies_rows,
     first_copy,
-    gathered_row_dispatch,
-    gathered_vector_dispatch,
 )
 from ...kernels.scatter import Range, place_ranges
 from ..elementwise.binary import add
@@ -163,74 +160,15 @@ def _take_spec(x: TensorSpec, index: TensorSpec, **_: object) -> TensorSpec:
     return TensorSpec(shape, x.dtype)
 
 
-def _take_dispatch(
-    gpu: DeviceInfo,
-    x: TensorSpec,
-    index: TensorSpec,
-    out: TensorSpec,
-    push: dict[str, Argument],
-    site: str,
-    from_end: bool,
-) -> Dispatch:
-    """Return the dispatch that takes rows, or `base` if `push` names one."""
-    missing = np.asarray(math.nan if x.dtype.is_differentiable else 0, x.dtype.numpy)
-    bits = int.from_bytes(encode(missing, x.dtype).tobytes(), "little")
-    has_base = "base" in push
-    sizes = {"count": out.numel, "rows": x.shape[1]}
-    sizes |= {"entries": out.shape[1], "inner": out.shape[2]}
-    sizes |= entry_divisors(*out.shape[1:])
-    fill = {"fill[0]": bits & 0xFFFFFFFF, "fill[1]": bits >> 32}
-    push = {"x": "x", "indices": "index", "base": "x", "out_": "out", **push}
-    push["error"] = IndexSlot(site, x.shape[1])
-    words_of("take", x)
-    if x.shape[1] >= 1 << 31:
-        raise ShapeError(f"take: {x.shape[1]} rows are more than an int32 counts")
-    constants = {"EACH": int(index.ndim == 3), "HAS_BASE": int(has_base)}
-    constants |= index_constants(index, from_end)
-    push, items = push | sizes | fill, words_of("take", out)
-    constants["SIZE"] = out.dtype.itemsize
-    return copy_dispatch(gpu, "index/gather", items, push, constants)
-
-
 @_take.kernel
 def _take_kernel(
     gpu: DeviceInfo, x: StridedSpec, index: StridedSpec, site: str, from_end: bool
 ) -> Dispatch:
-    taken = _long_rows(gpu, x, index, site, from_end)
+    out, reading = _take_spec(x, index), index_constants(index, from_end)
+    taken = row_gather_dispatch(gpu, x, index, out, site, reading)
     if taken is not None:
         return taken
-    return _take_dispatch(gpu, x, index, _take_spec(x, index), {}, site, from_end)
-
-
-def _long_rows(
-    gpu: DeviceInfo, x: StridedSpec, index: TensorSpec, site: str, from_end: bool
-) -> Dispatch | None:
-    """Return the dispatch that takes rows by vectors, where that is quickest.
-
-    These are uniform loads on software devices, and loads of 16 bytes on others.
-    """
-    outer, count, inner = x.shape
-    size, start = inner * x.dtype.itemsize, x.layout.offset * x.dtype.itemsize
-    if index.ndim != 1 or size % WORD or not x.numel or not index.numel:
-        return None
-    width = size // WORD
-    rows = Rows(width, outer, count, (count * width, width), (width, width))
-    missing = np.asarray(math.nan if x.dtype.is_differentiable else 0, x.dtype.numpy)
-    fill = encode(missing, x.dtype).tobytes() * (2 * WORD // x.dtype.itemsize)
-    push: dict[str, Argument] = {"x": "x", "indices": "index", "out_": "out"}
-    push |= {"error": IndexSlot(site, count), "rows": count, "entries": index.numel}
-    push |= {
-        f"fill[{k}]": int(word) for k, word in enumerate(np.frombuffer(fill, "<u4"))
-    }
-    constants = index_constants(index, from_end)
-    if gpu.target.vec4_loads and not size % VECTOR and not start % VECTOR:
-        words_of("take", x)
-        words_of("take", _take_spec(x, index))
-        return gathered_vector_dispatch(rows, index.numel, push, constants)
-    if not copies_rows(gpu, rows):
-        return None
-    taken = rows._replace(inner=index.numel)
-    return gathered_row_dispatch(gpu, taken, push, constants)
+    return gather_dispatch(gpu, x, index, out, {}, site, reading)
 
 
 @_take.vjp
@@ -284,6 +222,24 @@ def _element_numbers(rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     if outer > 1:
         numbers = numbers + np.arange(0, outer * count, count)[:, None, None] * inner
     return numbers + np.arange(inner) if inner > 1 else numbers
+
+
+@primitive(dtypes={"x": STORED, "index": INDEX}, strided=True)
+def _take_strided(x: Tensor, index: Tensor, site: str, from_end: bool) -> Tensor:
+    """Return what `_take` does, of `x` in any layout; `index` is contiguous."""
+
+
+_take_strided.spec(_take_spec)
+_take_strided.vjp(_take_vjp)
+_take_strided.reference(_take_reference)
+
+
+@_take_strided.kernel
+def _take_strided_kernel(
+    gpu: DeviceInfo, x: StridedSpec, index: StridedSpec, site: str, from_end: bool
+) -> Dispatch:
+    reading = index_constants(index, from_end)
+    return gather_dispatch(gpu, x, index, _take_spec(x, index), {}, site, reading)
 
 
 @composite(dtypes={"index": INDEX, "source": (*NUMERIC, *COMPLEX)})
@@ -423,7 +379,8 @@ def _put_kernel(
     winners: dict[str, Argument] = {"x": "source", "indices": last, "base": "base"}
     # A missing entry is -1, which must not count from the end.
     given = source, winner, base, winners
-    chosen = _take_dispatch(gpu, *given, UNCHECKED, from_end=False)
+    reading = index_constants(winner, from_end=False)
+    chosen = gather_dispatch(gpu, *given, UNCHECKED, reading)
     return [*found, chosen]
 
 
@@ -593,7 +550,17 @@ def take_rows(
     x: Tensor, index: Tensor, site: str = UNCHECKED, from_end: bool = False
 ) -> Tensor:
     """Return rows of (outer, rows, inner); indices of any integer dtype."""
-    return _take(x, readable_index("index", index), site, from_end)
+    index = readable_index("index", index)
+    layout = x.layout
+    if (
+        type(layout) is Layout  # not batched, nor made of others
+        and isinstance(x.device, GpuDevice)
+        and not layout.is_contiguous
+        and gathers_in_place(x.spec, layout, index.spec)
+    ):
+        index = index if index.layout.is_contiguous else contiguous_copy(index)
+        return _take_strided(x, index, site, from_end)
+    return _take(x, index, site, from_end)
 
 
 def put_rows(

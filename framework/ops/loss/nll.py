@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...autograd.tape import show_as
-from ...base.dtype import INTEGER, int32
+from ...base.device import GpuDevice
+from ...base.dtype import FLOAT, INTEGER, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.index_checks import CLASSES, out_of_range
-from ...base.shape import TensorSpec
+from ...base.shape import Layout, TensorSpec
 from ...dispatch.autocast_policy import autocast_float32
-from ...dispatch.declare import primitive
+from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Argument, Dispatch, IndexSlot, StridedSpec
 from ...kernels.linear import linear_dispatch
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.cast import cast
-from ..elementwise.compare import eq, ne, where
+from ..elementwise.compare import clamp_min, eq, ne, where
+from ..indexing.gather import rows_of, take_rows
 from ..indexing.row_index import INDEX
 from ..reduce.sum import sum
 from ..source import arange_like
@@ -112,8 +115,9 @@ def nll_losses(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the loss of each label, how much it counts, and whether it does at all.
 
-    The class of a label is found by comparing it with all: that takes one pass over
-    `x`, and so does its gradient, which needs no scattered writes.
+    The class of a label is taken by index where `x` is stored, and found by comparing
+    it with all where `x` is computed on the way, or counts with weights. Comparing
+    takes one pass, as the gradient does, which needs no scattered writes.
     """
     if labels.dtype not in INTEGER:
         raise DTypeError(
@@ -127,20 +131,56 @@ def nll_losses(
     classes = x.layout.shape[1]
     words, site = labels_in_words(labels), f"{name}: {CLASSES}"
     numbers = class_indices(words, classes, ignore_index, site)
-    class_range = reshape(
-        arange_like(x, (classes,), 0, 1, int32),
-        (classes, *(1,) * (len(x.layout.shape) - 2)),
-    )
-    is_label = eq(class_range, unsqueeze(numbers, 1))
     counted = ne(numbers, IGNORED)
     if weight is None:
-        counts, picked = cast(counted, statistic_dtype(x.dtype)), x
+        counts = cast(counted, statistic_dtype(x.dtype))
+        by_index = _is_stored(x)
+        picked = _of_labels(x, numbers) if by_index else _found(x, numbers, classes)
     else:
         weights = cast(per_class(name, weight, x), statistic_dtype(x.dtype))
-        counts, picked = sum(where(is_label, weights, 0.0), 1), x * weights
-    losses = where(counted, -sum(where(is_label, picked, 0.0), 1), 0.0)
+        counts = _found(weights, numbers, classes)
+        picked = _found(x * weights, numbers, classes)
+    losses = where(counted, -picked, 0.0)
     losses = where(eq(numbers, BAD_LABEL), float("nan"), losses)
     return losses, counts, counted
+
+
+def _is_stored(x: Tensor) -> bool:
+    """Return whether single elements can be read without computing all of them."""
+    if type(x.layout) is not Layout:
+        return False  # batched, or made of others
+    if not isinstance(x.device, GpuDevice):
+        return True
+    value = x.array.value
+    return value.node is None or not value.node.op.is_elementwise
+
+
+def _is_label(numbers: Tensor, classes: int) -> Tensor:
+    """Return where (batch, classes, ...) is the class of each label."""
+    class_range = arange_like(numbers, (classes,), 0, 1, int32)
+    others = len(numbers.layout.shape) - 1
+    return eq(reshape(class_range, (classes, *(1,) * others)), unsqueeze(numbers, 1))
+
+
+def _found(values: Tensor, numbers: Tensor, classes: int) -> Tensor:
+    """Return the value of each label's class; 0 where there is none."""
+    return sum(where(_is_label(numbers, classes), values, 0.0), 1)
+
+
+@composite(dtypes={"x": FLOAT, "numbers": (int32,)})
+def _of_labels(x: Tensor, numbers: Tensor) -> Tensor:
+    """Return the element of each label's class, or any where there is none."""
+    batch, inner = x.layout.shape[0], math.prod(x.layout.shape[2:])
+    places = reshape(clamp_min(numbers, 0), (batch, 1, inner))
+    return reshape(take_rows(rows_of(x, 1), places), numbers.layout.shape)
+
+
+@_of_labels.vjp
+def _of_labels_vjp(
+    grad: Tensor, numbers: Tensor, x_spec: TensorSpec
+) -> tuple[Tensor, None]:
+    chosen = _is_label(numbers, x_spec.shape[1])
+    return where(chosen, unsqueeze(grad, 1), 0.0), None
 
 
 @autocast_float32

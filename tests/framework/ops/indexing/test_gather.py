@@ -182,3 +182,31 @@ def test_rows_are_written_by_vectors(
         found = given[0].index_copy(1, given[1], rows).numpy()
         np.testing.assert_array_equal(found, wanted)
     gpu.plans.clear()
+
+
+VIEWS = {
+    "broadcast rows": lambda x: x[:1].expand(24, 40),
+    "broadcast columns": lambda x: x[:, :1].expand(24, 40),
+    "rows apart": lambda x: x[:, 4:],
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_elements_of_views_are_taken_in_place(
+    name: str, dim: int, dtype: str, gpu: GpuDevice
+) -> None:
+    rng = np.random.default_rng(0)
+    data = rng.integers(0, 100, (24, 40)).astype(dtype)
+    view = VIEWS[name](fw.tensor(data, device=gpu))
+    rows, columns = view.shape
+    places = rng.integers(0, view.shape[dim], (rows, columns))
+    index = fw.tensor(places, device=gpu)
+    fw.eval(view, index)
+    before = gpu.gpu.counters.dispatches
+    found = fw.gather(view, dim, index)
+    fw.eval(found)
+    assert gpu.gpu.counters.dispatches == before + 1
+    wanted = np.take_along_axis(view.cpu().numpy(), places, dim)
+    np.testing.assert_array_equal(found.cpu().numpy(), wanted)

@@ -64,3 +64,28 @@ def test_ignored_labels_give_zero_without_a_sign(make: Make) -> None:
     losses = ops.nll_loss(x, labels, reduction="none").numpy()
     assert losses.tolist() == [0, 4]
     assert not np.signbit(losses).any()
+
+
+def test_elements_are_read_by_label_where_they_are_stored(gpu: GpuDevice) -> None:
+    rng = np.random.default_rng(3)
+    data = rng.standard_normal((3, 7, 5)).astype(np.float32)
+    labels = rng.integers(0, 7, (3, 5))
+    labels[1, 2] = -100
+    x = fw.tensor(data, device=gpu, requires_grad=True)
+    places = fw.tensor(labels, device=gpu)
+    fw.eval(x, places)
+    with gpu.gpu.profile() as profile:
+        stored = ops.nll_loss(x, places)
+        fw.eval(stored)
+    assert any("gather" in span.name for span in profile.spans)
+    with gpu.gpu.profile() as profile:
+        computed = ops.nll_loss(x * 1.0, places)
+        fw.eval(computed)
+    assert not any("gather" in span.name for span in profile.spans)
+    twin = torch.from_numpy(data).requires_grad_()
+    wanted = F.nll_loss(twin, torch.from_numpy(labels))
+    (stored + computed).backward()
+    (2 * wanted).backward()
+    np.testing.assert_allclose([stored.item(), computed.item()], wanted.item(), 1e-6)
+    assert twin.grad is not None
+    np.testing.assert_allclose(x.grad.numpy(), twin.grad.numpy(), 1e-6)
