@@ -33,6 +33,9 @@ TILE_ITEMS = 8
 float32 took 1819, 1701 and 1705 us, with these 1270 (NVIDIA H200, driver 580.159.04,
 2026-11-28)."""
 
+MOST_OFFSETS = 32
+"""Counts of tiles that an invocation loads at once, to add what is before them."""
+
 CHUNKS = 64
 LEAST_CHUNK, MOST_CHUNK, MOST_CHUNKS = 512, 16384, 128
 """Invocations that keep a software device busy; elements of each, and most of them for
@@ -300,10 +303,12 @@ class RadixSort(NamedTuple):
         tiles = read["tiles"]
         assert isinstance(tiles, int)
         group = min(WORKGROUP, 1 << (ceil_div(tiles, 4) - 1).bit_length())
+        each = min(MOST_OFFSETS, 1 << (ceil_div(tiles, group) - 1).bit_length())
         rows = self.lines * BINS
         push: dict[str, Argument] = {"counts": counts, "totals": totals, "rows": rows}
         push |= {name: read[name] for name in ("tiles", "range", "shift")}
-        constants = {"LOCAL_X": WORKGROUP, "GROUP": group, "RANGED": ranged}
+        constants = {"LOCAL_X": WORKGROUP, "GROUP": group, "EACH": each}
+        constants["RANGED"] = ranged
         grid = fold_grid(ceil_div(rows, WORKGROUP // group))
         return Dispatch("sort/radix_offsets", grid, push, constants)
 

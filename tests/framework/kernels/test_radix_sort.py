@@ -238,3 +238,30 @@ def test_chunks_keep_within_the_loops_of_software_devices() -> None:
         assert placed.constants["IS_FIRST"] == 1
     assert not pays_to_count(SOFTWARE, TensorSpec((1, 1 << 22, 1), float32), 1 << 22)
     assert not pays_to_count(GPU, TensorSpec((1, 1 << 17, 1), float32), 1 << 17)
+
+
+@pytest.mark.parametrize(
+    ("tiles", "group", "each"),
+    [(1, 1, 1), (33, 16, 4), (700, 256, 4), (1024, 256, 4), (5000, 256, 4)],
+)
+def test_offsets_of_any_number_of_tiles(
+    gpu: GpuDevice, tiles: int, group: int, each: int
+) -> None:
+    """Those that an invocation has at once, fewer, and more, in several rounds."""
+    rows, device = 7, gpu.gpu
+    counts = np.random.default_rng(0).integers(0, 2048, (rows, tiles)).astype(np.uint32)
+    held, totals = device.allocate(counts.nbytes), device.allocate(4 * rows)
+    device.upload(counts, held)
+    constants = {"LOCAL_X": 256, "GROUP": group, "EACH": each, "RANGED": 0}
+    pipeline = device.pipeline("sort/radix_offsets", constants=constants)
+    arguments = {"counts": held, "totals": totals, "range": held}
+    arguments |= {"rows": rows, "tiles": tiles, "shift": 0}
+    batch = device.batch()
+    grid = (-(-rows // (256 // group)), 1, 1)
+    batch.dispatch(pipeline, grid, arguments, [held], [held, totals])
+    batch.submit()
+    found = np.frombuffer(device.read(held), np.uint32).reshape(rows, tiles)
+    np.testing.assert_array_equal(found, counts.cumsum(1) - counts)
+    assert (
+        np.frombuffer(device.read(totals), np.uint32).tolist() == counts.sum(1).tolist()
+    )
