@@ -33,6 +33,9 @@ TILE_ITEMS = 8
 float32 took 1819, 1701 and 1705 us, with these 1270 (NVIDIA H200, driver 580.159.04,
 2026-11-28)."""
 
+MOST_TOGETHER, LEAST_HISTOGRAMS = 8, 1024
+"""Most tiles that a workgroup counts in, and workgroups above which it has several."""
+
 MOST_OFFSETS = 32
 """Counts of tiles that an invocation loads at once, to add what is before them."""
 
@@ -290,7 +293,12 @@ class RadixSort(NamedTuple):
         constants = {"LOCAL_X": WORKGROUP, "TILE": TILE_ITEMS * self.rank_group, **own}
         tiles = push["tiles"]
         assert isinstance(tiles, int)
-        grid, defines = fold_grid(self.lines * tiles), key_defines(self.x.dtype)
+        many = max(1, self.lines * tiles // LEAST_HISTOGRAMS)
+        constants["TOGETHER"] = together = min(
+            MOST_TOGETHER, 1 << many.bit_length() - 1
+        )
+        grid = fold_grid(self.lines * ceil_div(tiles, together))
+        defines = key_defines(self.x.dtype)
         return Dispatch("sort/radix_histogram", grid, push, constants, defines)
 
     def _offsets(

@@ -1,8 +1,9 @@
 // How often each value of a digit occurs in each tile of the lines of a radix sort
-// grid    one workgroup per tile, linear over (lines, tiles)
+// grid    one workgroup per TOGETHER tiles, linear over (lines, those)
 // in      x (outer, count, inner), whose lines are over (outer, inner); range
 // out     counts (lines, 256, tiles)
-// consts  TILE: elements; DESCENDING; RANGED
+// consts  TILE: elements; TOGETHER: tiles of a workgroup, whose counts of a digit are
+//         stored side by side; DESCENDING; RANGED
 // source  sums of integers do not depend on the order of atomics
 // lint    atomic-in-loop: the digits of an invocation differ; atomics are in shared memory
 #version 460
@@ -15,6 +16,7 @@
 
 layout(constant_id = 3) const uint TILE = 1024;
 layout(constant_id = 4) const uint DESCENDING = 0;
+layout(constant_id = 5) const uint TOGETHER = 1;
 
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict writeonly buffer
     CountsOut { uint at[]; };
@@ -32,22 +34,24 @@ layout(push_constant, std430) uniform Push {
 // Loads of an invocation that are under way at once.
 const uint BATCH = 4;
 
+shared uint sums[TOGETHER * BINS];
+
 void main() {
     BitsIn x = push.x;
     KeyRange range = push.range;
     uint count = push.count, inner = push.inner, tiles = push.tiles, shift = push.shift;
-    uint line = linear_workgroup() / tiles;
+    uint groups = (tiles + TOGETHER - 1) / TOGETHER;
+    uint line = linear_workgroup() / groups;
     if (line >= push.lines || !has_digit(range, shift)) return;
     KEY least = least_of(range);
-    uint tile = linear_workgroup() - line * tiles;
-    for (uint bin = gl_LocalInvocationIndex; bin < BINS; bin += gl_WorkGroupSize.x)
-        bin_sums[0][bin] = 0;
+    uint tile = (linear_workgroup() - line * groups) * TOGETHER;
+    uint workgroup = gl_WorkGroupSize.x, self = gl_LocalInvocationIndex;
+    for (uint i = self; i < TOGETHER * BINS; i += workgroup) sums[i] = 0;
     barrier();
     uint outer = line / inner;
     uint base = outer * count * inner + (line - outer * inner);
-    uint end = min(TILE, count - tile * TILE);
-    uint workgroup = gl_WorkGroupSize.x;
-    for (uint first = gl_LocalInvocationIndex; first < end; first += BATCH * workgroup) {
+    uint end = min(TOGETHER * TILE, count - tile * TILE);
+    for (uint first = self; first < end; first += BATCH * workgroup) {
         KEY bits[BATCH];
         [[unroll]] for (uint i = 0; i < BATCH; ++i) {
             uint own = min(first + i * workgroup, end - 1);
@@ -55,11 +59,14 @@ void main() {
         }
         [[unroll]] for (uint i = 0; i < BATCH; ++i) {
             KEY key = above(sort_key(bits[i], DESCENDING != 0), least);
-            if (first + i * workgroup < end)
-                atomicAdd(bin_sums[0][key_bits(key, shift, DIGIT_BITS)], 1u);
+            uint own = first + i * workgroup;
+            uint at = own / TILE * BINS + key_bits(key, shift, DIGIT_BITS);
+            if (own < end) atomicAdd(sums[at], 1u);
         }
     }
     barrier();
-    for (uint bin = gl_LocalInvocationIndex; bin < BINS; bin += gl_WorkGroupSize.x)
-        push.counts.at[(line * BINS + bin) * tiles + tile] = bin_sums[0][bin];
+    uint wanted = min(TOGETHER, tiles - tile);
+    for (uint bin = self; bin < BINS; bin += workgroup)
+        for (uint i = 0; i < wanted; ++i)
+            push.counts.at[(line * BINS + bin) * tiles + tile + i] = sums[i * BINS + bin];
 }

@@ -42,6 +42,7 @@ def radix(quads: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
     monkeypatch.setattr(radix_sort, "LINE_ITEMS", 4)
     monkeypatch.setattr(radix_sort, "SHORT_LINE", 16)
     monkeypatch.setattr(radix_sort, "LEAST_RANGED", 1)
+    monkeypatch.setattr(radix_sort, "LEAST_HISTOGRAMS", 2)
     return quads
 
 
