@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable
 from copy import deepcopy
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -641,9 +639,6 @@ def strided(flat: np.ndarray, layout: Layout) -> np.ndarray:
     return np.ndarray(shape, flat.dtype, flat, offset * size, steps)
 
 
-_device_of: Callable[[TensorCore], Device] = attrgetter("device")
-
-
 def evaluate(*tensors: TensorCore) -> None:
     """Submit the lazy graphs of the devices of `tensors`; waits for nothing.
 
@@ -654,12 +649,16 @@ def evaluate(*tensors: TensorCore) -> None:
     *tensors : Tensor
         Any shape and dtype.
     """
+    if not tensors:
+        for each in opened_devices():
+            flush(each)
     before: Device | None = None
-    for device in map(_device_of, tensors) if tensors else opened_devices():
-        if device is not before and isinstance(device, GpuDevice):
+    for tensor in tensors:
+        device = tensor.device
+        if device is not before:
             before = device
             # Of a thread that is submitting, the pending nodes may be gone already.
-            if (
+            if isinstance(device, GpuDevice) and (
                 device.pending
                 or device.running is not None
                 or device.in_flight is not None
