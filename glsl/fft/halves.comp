@@ -48,7 +48,7 @@ void main() {
     uint from = row * n, to = row * (n + 1u);
     vec2 first = x.at[from + k], second = x.at[from + (k > 0u ? other : 0u)];
     vec2 low, high;
-    halves_of_pairs(first, second, halves, k, inner, low, high);
+    halves_of_pairs(first, second, halves.at[k], k, inner, low, high);
     out_.at[to + k] = scale * low;
     if (other > k) out_.at[to + other] = scale * high;
 #endif

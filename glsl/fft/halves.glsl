@@ -34,13 +34,13 @@ vec2 pair_of_half(Numbers x, Numbers halves, uint begin, uint k, uint n, float i
     return pair_of_numbers(ahead, back, halves, k);
 }
 
-// Numbers k and n - k of half a transform, from those of that of pairs; 2 k is at most n.
+// Numbers k and n - k of half a transform, from those of that of pairs, and halves.at[k];
+// 2 k is at most n.
 // The factor of n - k is minus the conjugate of that of k, so they share a product.
 void halves_of_pairs(
-    vec2 ahead, vec2 back, Numbers halves, uint k, float inner, out vec2 low, out vec2 high
+    vec2 ahead, vec2 back, vec2 factor, uint k, float inner, out vec2 low, out vec2 high
 ) {
     back = conjugate(back);
-    vec2 factor = halves.at[k];
     vec2 even = ahead + back, odd = product(ahead - back, vec2(factor.y, -factor.x));
     low = even + odd;
     high = even - odd;

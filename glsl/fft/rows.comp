@@ -425,20 +425,30 @@ void main() {
 #endif
 
 #if REAL_IN
-    barrier();
     const uint PAIRS = N / 2u + 1u;
     const uint TURNS = (ROWS * PAIRS + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x;
+    // All loads come before the stores, which they would wait for.
+    vec2 factors[TURNS], low[TURNS], high[TURNS];
+    [[unroll]] for (uint c = 0u; c < TURNS; ++c) {
+        uint i = gl_LocalInvocationIndex + c * gl_WorkGroupSize.x;
+        factors[c] = push.halves.at[i % PAIRS];
+    }
+    barrier();
+    [[unroll]] for (uint c = 0u; c < TURNS; ++c) {
+        uint i = gl_LocalInvocationIndex + c * gl_WorkGroupSize.x;
+        if (i >= here * PAIRS) continue;
+        uint own = i / PAIRS, k = i - own * PAIRS;
+        vec2 ahead = data[place_of(own, k)];
+        vec2 back = data[place_of(own, k > 0u ? N - k : 0u)];
+        halves_of_pairs(ahead, back, factors[c], k, push.inner, low[c], high[c]);
+    }
     [[unroll]] for (uint c = 0u; c < TURNS; ++c) {
         uint i = gl_LocalInvocationIndex + c * gl_WorkGroupSize.x;
         if (i >= here * PAIRS) continue;
         uint own = i / PAIRS, k = i - own * PAIRS, other = N - k;
         uint to = (first + own) * (N + 1u);
-        vec2 ahead = data[place_of(own, k)];
-        vec2 back = data[place_of(own, k > 0u ? other : 0u)];
-        vec2 low, high;
-        halves_of_pairs(ahead, back, push.halves, k, push.inner, low, high);
-        out_.at[to + k] = push.scale * low;
-        if (other > k) out_.at[to + other] = push.scale * high;
+        out_.at[to + k] = push.scale * low[c];
+        if (other > k) out_.at[to + other] = push.scale * high[c];
     }
 #elif STAGED && !STRIDED
     barrier();
