@@ -292,6 +292,21 @@ ARITHMETIC = {
     "copysign": binary("copysign", np.copysign, torch.copysign, exact=True),
     "maximum": binary("maximum", np.maximum, torch.maximum, exact=True),
     "minimum": binary("minimum", np.minimum, torch.minimum, exact=True),
+    "clamp_between": Case(
+        REGISTRY["clamp_between"],
+        tuple(sample(*shapes[:1], low=-0.5, high=1.25) for shapes in EQUAL),
+        lambda x, low, high: np.clip(x, low, high),
+        lambda x, low, high: torch.clamp(x, low, high),
+        exact=True,
+    ),
+    # The gradient by what is compared is none, as in PyTorch.
+    "slope_within": Case(
+        lambda x, low, high: REGISTRY["slope_within"](x, x.detach(), low, high),
+        tuple(sample(*shapes[:1], low=-0.5, high=1.25) for shapes in EQUAL),
+        lambda x, low, high: np.where((x >= low) & (x <= high), x, 0),
+        lambda x, low, high: torch.where((x >= low) & (x <= high), x, 0),
+        exact=True,
+    ),
     "clamp_min": binary("clamp_min", np.maximum, torch.clamp_min, exact=True),
     "clamp_max": binary("clamp_max", np.minimum, torch.clamp_max, exact=True),
     "lerp": Case(

@@ -27,8 +27,15 @@ _CALLS = {
 _LARGER = ", x != x)) ? x : "
 """Part of the larger or smaller of two numbers."""
 
-_CHOICES = frozenset({"signum(x)", "x != 0 ? 1 : 0"})
-"""Expressions whose results are numbers, and depend on a comparison with 0."""
+_CHOICES = frozenset(
+    {
+        "signum(x)",
+        "x != 0 ? 1 : 0",
+        "x < low ? low : x > high ? high : x",
+        "all(bvec2(x >= low, x <= high)) ? slope : 0",
+    }
+)
+"""Expressions whose results are numbers, and depend on comparisons."""
 
 
 def compared_by_bits(program: KernelProgram) -> KernelProgram:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...autograd.tape import show_as, shown_as
-from ...base.dtype import ANY, BOOL, NUMERIC, uint8
+from ...base.dtype import ANY, BOOL, FLOAT, NUMERIC, uint8
 from ...dispatch.declare import comparison, elementwise
 from ...eager.base_tensor import TensorCore
 from .unary import lazy_copy
@@ -567,6 +567,44 @@ def _bounded(
     )
 
 
+@elementwise(
+    glsl="x < low ? low : x > high ? high : x",
+    reference=lambda x, low, high: np.where(x < low, low, np.where(x > high, high, x)),
+    dtypes=FLOAT,
+)
+def _clamp_between(x: Tensor, low: float, high: float) -> Tensor:
+    """Return each element, or the nearest of two bounds; NaN stays NaN."""
+
+
+@_clamp_between.vjp
+def _clamp_between_vjp(grad: Tensor, x: Tensor, low: float, high: float) -> Tensor:
+    out: Tensor = _slope_within(grad, x, low, high)
+    show_as(out, "WhereBackward0", grad)
+    return out
+
+
+@elementwise(
+    glsl="all(bvec2(x >= low, x <= high)) ? slope : 0",
+    reference=lambda slope, x, low, high: np.where((x >= low) & (x <= high), slope, 0),
+    dtypes=FLOAT,
+)
+def _slope_within(slope: Tensor, x: Tensor, low: float, high: float) -> Tensor:
+    """Return a gradient, but 0 where `x` is beyond a bound or NaN."""
+
+
+@_slope_within.vjp
+def _slope_within_vjp(
+    grad: Tensor, x: Tensor, low: float, high: float
+) -> tuple[Tensor, None]:
+    return _slope_within(grad, x, low, high), None
+
+
+def _clamps_between(x: Tensor, low: object, high: object) -> bool:
+    """Return whether one op bounds `x` by both; numbers of another kind promote it."""
+    kinds = type(low) in (int, float) and type(high) in (int, float)
+    return kinds and x.dtype in FLOAT and bool(low <= high)  # type: ignore[operator]
+
+
 def clamp(
     x: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None
 ) -> Tensor:
@@ -587,8 +625,11 @@ def clamp(
     """
     if min is None and max is None:
         raise TypeError("clamp: min and max are both None; give at least one of them")
-    bounded = x if min is None else clamp_min(x, min)
-    out = bounded if max is None else clamp_max(bounded, max)
+    if _clamps_between(x, min, max):
+        out: Tensor = _clamp_between(x, min, max)  # type: ignore[arg-type]
+    else:
+        bounded = x if min is None else clamp_min(x, min)
+        out = bounded if max is None else clamp_max(bounded, max)
     bounds = [each if isinstance(each, TensorCore) else None for each in (min, max)]
     if out.grad_node is not None:
         if any(each is not None for each in bounds):

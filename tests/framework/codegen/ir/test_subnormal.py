@@ -117,3 +117,14 @@ def program(glsl: str, kind: str, names: str, takes: str, gives: str) -> KernelP
 def test_what_is_written(given: tuple[str, str, str, str, str], wanted: str) -> None:
     (step,) = compared_by_bits(program(*given)).instructions
     assert step.glsl == wanted
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 1.0), (-2e-40, 1e-40), (-0.0, 0.0)])
+def test_clamp(bounds: tuple[float, float], by_bits: GpuDevice) -> None:
+    x = fw.tensor(EDGES, device=by_bits, requires_grad=True)
+    found = x.clamp(*bounds)
+    found.sum().backward()
+    low, high = np.float32(bounds)
+    np.testing.assert_array_equal(found.detach().numpy(), np.clip(EDGES, low, high))
+    inside = (EDGES >= low) & (EDGES <= high)
+    np.testing.assert_array_equal(x.grad.numpy(), inside.astype(np.float32))
