@@ -37,7 +37,7 @@ GROUPS, PART = 264, 64
 """Workgroups of `linalg/jacobi_gram` up to which columns are split in parts, and the
 fewest columns of a part."""
 
-SHARED = {16: 24 << 10, 32: 28 << 10}
+SHARED = {16: 28 << 10, 32: 28 << 10}
 """Bytes of shared memory by rows of a block."""
 
 

@@ -61,8 +61,9 @@ MOST_SWEEPS = 36
 UNFINISHED, NULL = 2, 1
 """Flags of matrices that turn after all sweeps, and of those with rows of length 0."""
 
-LONG = 4
-"""Columns, as a multiple of the rows, from which a matrix is first factorised by QR."""
+LONG, MANY = 4, 1024
+"""Columns, as a multiple of the rows, and rows from which a matrix is first factorised
+by QR, after which fewer sweeps are needed."""
 
 SHIFT = 1.5
 """Multiple of a bound of the eigenvalues that is added to all: it keeps them apart from
@@ -269,7 +270,8 @@ def jacobi_svd(x: Tensor, vectors: bool) -> Tensor | None:
     matrices, short, long = wide.layout.shape
     largest = amax(wide.abs(), _BOTH, True)
     ratio, q = _divided(wide, largest), None
-    if long >= LONG * short and qr_by_kernel(tall := transpose(ratio, 1, 2)):
+    tall = transpose(ratio, 1, 2)
+    if (long >= LONG * short or short >= MANY) and qr_by_kernel(tall):
         q, ratio = panel_qr(tall)
         long = short
     root = sum(ratio * ratio, _BOTH, True) ** 0.5
