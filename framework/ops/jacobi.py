@@ -175,9 +175,9 @@ def _swept(
         left = narrow(info, 0, each, 1)
         if reads_are_refused():
             continue
+        # The device begins while what comes after is recorded.
+        evaluate(x)
         if done < expected:
-            # The device begins while the next node is recorded.
-            evaluate(x)
             continue
         found = finish(x, reshape(left, (matrices,)))
         flag = largest_flag(found.flags, found.values, *found.parts)
