@@ -493,15 +493,21 @@ class Node:
         )
 
     def with_operands(
-        self, signature: NodeSignature, values: tuple[Value, ...]
+        self,
+        signature: NodeSignature,
+        values: tuple[Value, ...],
+        outputs: tuple[Value, ...] | None = None,
     ) -> Node:
-        """Return a node with other operands and the same results, to plan with."""
+        """Return a node with other operands, and the same results or others.
+
+        It is one to plan with.
+        """
         node = _new(Node)
         node.signature = signature
         node.values = values
         node.numbers = self.numbers
         node.arrays = ()
-        node.outputs = self.outputs
+        node.outputs = self.outputs if outputs is None else outputs
         return node
 
     @property

@@ -24,6 +24,7 @@ from vkbackend.collector import collector_paused
 from ..base.dtype import DType
 from ..base.index_checks import slot_of
 from ..base.trace_hooks import DYNAMIC
+from ..codegen.cast_absorption import absorb_casts
 from ..codegen.epilogue_fusion import (
     NO_EPILOGUE,
     FusedEpilogue,
@@ -237,6 +238,7 @@ class _Builder:
         cache: LoweringCache,
     ) -> None:
         self.gpu = gpu
+        nodes = absorb_casts(nodes, external)
         nodes = propagate_layouts(nodes, external, self._is_generated)
         self.nodes = nodes
         self.slots = slots
