@@ -1,7 +1,8 @@
 """Bessel functions J, Y and K of orders 0 and 1, and Airy's, element by element.
 
-On a device they are computed in float32 by `glsl/lib/math/cylinder.glsl`, which has the
-formulas; the references compute them so in float64.
+On a device J, Y and K are polynomials, of float32 in `glsl/lib/math/cylinder.glsl` and
+of float64 in `glsl/lib/double/cylinder.glsl`; Airy's is an integral, in float32. The
+references compute in float64, by series near 0 and by the integral beyond.
 """
 
 from __future__ import annotations
@@ -119,7 +120,6 @@ def _reference(
     glsl="precise_bessel_j0(x)",
     reference=_reference(_host_j, 0),
     dtypes=(float32, float64),
-    device_dtypes=(float32,),
     fractional=True,
 )
 def bessel_j0(x: Tensor) -> Tensor:
@@ -135,7 +135,6 @@ def bessel_j0_vjp(grad: Tensor, x: Tensor) -> Tensor:
     glsl="precise_bessel_j1(x)",
     reference=_reference(_host_j, 1),
     dtypes=(float32, float64),
-    device_dtypes=(float32,),
     fractional=True,
 )
 def bessel_j1(x: Tensor) -> Tensor:
@@ -151,7 +150,6 @@ def bessel_j1_vjp(grad: Tensor, x: Tensor, out: Tensor) -> Tensor:
     glsl="precise_bessel_y0(x)",
     reference=_reference(_host_y, 0),
     dtypes=(float32, float64),
-    device_dtypes=(float32,),
     fractional=True,
 )
 def bessel_y0(x: Tensor) -> Tensor:
@@ -167,7 +165,6 @@ def bessel_y0_vjp(grad: Tensor, x: Tensor) -> Tensor:
     glsl="precise_bessel_y1(x)",
     reference=_reference(_host_y, 1),
     dtypes=(float32, float64),
-    device_dtypes=(float32,),
     fractional=True,
 )
 def bessel_y1(x: Tensor) -> Tensor:
@@ -183,7 +180,6 @@ def bessel_y1_vjp(grad: Tensor, x: Tensor, out: Tensor) -> Tensor:
     glsl="precise_k0(x)",
     reference=_reference(_host_k, 0, False),
     dtypes=(float32, float64),
-    device_dtypes=(float32,),
     fractional=True,
 )
 def modified_bessel_k0(x: Tensor) -> Tensor:
@@ -202,7 +198,6 @@ def modified_bessel_k0_vjp(grad: Tensor, x: Tensor) -> Tensor:
     glsl="precise_k1(x)",
     reference=_reference(_host_k, 1, False),
     dtypes=(float32, float64),
-    device_dtypes=(float32,),
     fractional=True,
 )
 def modified_bessel_k1(x: Tensor) -> Tensor:
@@ -221,7 +216,6 @@ def modified_bessel_k1_vjp(grad: Tensor, x: Tensor, out: Tensor) -> Tensor:
     glsl="precise_k0e(x)",
     reference=_reference(_host_k, 0, True),
     dtypes=(float32, float64),
-    device_dtypes=(float32,),
     fractional=True,
 )
 def scaled_modified_bessel_k0(x: Tensor) -> Tensor:
@@ -237,7 +231,6 @@ def scaled_modified_bessel_k0_vjp(grad: Tensor, x: Tensor, out: Tensor) -> Tenso
     glsl="precise_k1e(x)",
     reference=_reference(_host_k, 1, True),
     dtypes=(float32, float64),
-    device_dtypes=(float32,),
     fractional=True,
 )
 def scaled_modified_bessel_k1(x: Tensor) -> Tensor:

@@ -1,7 +1,11 @@
 // Bessel functions J, Y and K of order 0 and 1, and Airy's function, of float32
 //
-// Near 0 by their series (DLMF 10.8, 10.31, 9.4). Beyond, all are K of some order at some
-// z, and with cosh(t) = 1 + s * s / z in DLMF 10.32.9,
+// J, Y and K by polynomials, which interpolate at the nodes of Chebyshev: near 0 in
+// v = 2 (x / border)^2 - 1, between -1 and 1, far from it in 1 / x. Errors are 2^-26 of the
+// largest value. Both are computed for every x, as neighbours need the one or the other.
+//
+// Airy's function is K of order 1/3 beyond its series (DLMF 9.4), and with
+// cosh(t) = 1 + s * s / z in DLMF 10.32.9,
 //
 //     exp(z) K(z) = sqrt(2 / z) times the integral over s from 0 of
 //         exp(-s * s) cosh(2 order asinh(w)) / sqrt(1 + w * w),  w * w = s * s / (2 z),
@@ -13,25 +17,185 @@
 #include "exponential.glsl"
 #include "trigonometric.glsl"
 
-const float EULER_GAMMA = 0.577215665;
+const float BESSEL_BORDER = 5.0;
 const float SPACING = 0.45;
 const uint QUADRATURE_NODES = 10u;
 
-// The sums of first and second kind over q = x * x / 4, of terms with alternating signs
-// for J and Y (direction -1) and positive ones for I and K (1).
-vec2 cylinder_series(float x, uint order, float direction) {
-    float q = direction * 0.25 * x * x, term = 1.0;
-    float logarithm = precise_log(0.5 * x) + EULER_GAMMA;
-    float harmonic = order == 1u ? 0.5 : 0.0;
-    vec2 sum = vec2(1.0, logarithm - harmonic);
-    for (uint k = 1u; k < 14u; ++k) {
-        term *= q / float(k * (k + order));
-        float next = 1.0 / float(k);
-        harmonic += order == 1u ? 0.5 * (next + 1.0 / float(k + 1u)) : next;
-        sum += term * vec2(1.0, logarithm - harmonic);
-    }
-    return sum;
+// J in v, for x up to BESSEL_BORDER; of order 1 over x
+float near_j0(float v) {
+    float series = polynomial(v, 0.00113435497, -7.71884515e-05, 3.9399024e-06);
+    series = polynomial(v, -0.360180825, 0.0853918269, -0.0120349489, series);
+    return polynomial(v, -0.384744495, -0.216505408, 0.709416032, series);
 }
+
+float near_j1(float v) {
+    float series = polynomial(v, 8.60540604e-05, -5.04672425e-06, 2.26876011e-07);
+    series = polynomial(v, -0.0546507724, 0.0096281711, -0.00108897535, series);
+    return polynomial(v, 0.0346408673, -0.227013126, 0.172886774, series);
+}
+
+// Y less 2 / pi log(x) J, and of order 1 plus 2 / (pi x), over x
+float near_y0(float v) {
+    float series = polynomial(v, -0.00180279324, 0.000130602886, -7.00739702e-06);
+    series = polynomial(v, 0.388516545, -0.111516826, 0.0176348519, series);
+    return polynomial(v, 0.483724862, -0.432655841, -0.470576376, series);
+}
+
+float near_y1(float v) {
+    float series = polynomial(v, -0.000141417579, 8.76753711e-06, -4.12413897e-07);
+    series = polynomial(v, 0.0663469583, -0.0134334341, 0.00166877732, series);
+    return polynomial(v, 0.139749393, 0.0910865068, -0.16312021, series);
+}
+
+// P and Q / t (DLMF 10.17.1) in the square of t, which is BESSEL_BORDER / x
+float far_p0(float u) {
+    float series = polynomial(u, 0.000177487032, -3.02240805e-05, 5.00197484e-06);
+    return polynomial(u, 1.0, -0.00281227194, series);
+}
+
+float far_q0(float u) {
+    float series = polynomial(u, -7.11063694e-05, 1.68231218e-05, -3.21658399e-06);
+    return polynomial(u, -0.0249999966, 0.000585756963, series);
+}
+
+float far_p1(float u) {
+    float series = polynomial(u, -0.000228503195, 3.60755148e-05, -5.81608629e-06);
+    return polynomial(u, 1.0, 0.00468724221, series);
+}
+
+float far_q1(float u) {
+    float series = polynomial(u, 8.70712829e-05, -1.96179844e-05, 3.68388396e-06);
+    return polynomial(u, 0.0749999955, -0.000820110377, series);
+}
+
+// I in v, for x up to 2; of order 1 over x
+float near_i0(float v) {
+    float series = polynomial(v, 0.00392856495, 0.000119869233, 2.35807011e-06);
+    return polynomial(v, 1.56608295, 0.635861754, 0.0735898465, series);
+}
+
+float near_i1(float v) {
+    float series = polynomial(v, 0.000479282724, 1.17913323e-05, 1.94204119e-07);
+    return polynomial(v, 0.635861754, 0.147179738, 0.0117856944, series);
+}
+
+// K plus log(x) I, and of order 1 less log(x) I and 1 / x, over x
+float near_k0(float v) {
+    float series = polynomial(v, 0.0077764662, 0.000265983981, 5.68998985e-06);
+    return polynomial(v, 0.781905174, 0.781243086, 0.122785576, series);
+}
+
+float near_k1(float v) {
+    float series = polynomial(v, -0.00100468809, -2.72896013e-05, -4.84258578e-07);
+    return polynomial(v, -0.498201609, -0.210681841, -0.0214238614, series);
+}
+
+// exp(x) sqrt(x) K in 2 / x, for x from 2 on
+float far_k0(float t) {
+    float series = polynomial(t, 0.00365058449, -0.00145806163, 0.000269231532);
+    series = polynomial(t, -0.0113405222, 0.00798722357, -0.00595266046, series);
+    return polynomial(t, 1.25331414, -0.0783317015, 0.0220189597, series);
+}
+
+float far_k1(float t) {
+    float series = polynomial(t, -0.00447491184, 0.00177067041, -0.00032527899);
+    series = polynomial(t, 0.0159065649, -0.0103583708, 0.00743235648, series);
+    return polynomial(t, 1.25331414, 0.234995902, -0.0367040932, series);
+}
+
+// J and Y for x from BESSEL_BORDER on, given P and Q; of order 1 a quarter turn behind
+vec2 oscillating(float x, float p, float q, bool turned) {
+    uint quarter;
+    float rest = reduce_angle(x, quarter);
+    float first_sine = sine_near_zero(rest), first_cosine = cosine_near_zero(rest);
+    bool odd = (quarter & 1u) != 0u;
+    float sine = odd ? first_cosine : first_sine, cosine = odd ? first_sine : first_cosine;
+    sine = uintBitsToFloat(floatBitsToUint(sine) ^ (quarter & 2u) << 30);
+    cosine = uintBitsToFloat(floatBitsToUint(cosine) ^ (quarter + 1u & 2u) << 30);
+    // Cosine and sine, times sqrt(2), of x - pi / 4
+    float across = cosine + sine, up = sine - cosine, back = -across;
+    float first = turned ? up : across, second = turned ? back : up;
+    float size = 0.564189584 / sqrt(x);
+    return size * vec2(p * first - q * second, p * second + q * first);
+}
+
+vec2 far_bessel_0(float x) {
+    float t = BESSEL_BORDER / x, u = t * t;
+    return oscillating(x, far_p0(u), t * far_q0(u), false);
+}
+
+vec2 far_bessel_1(float x) {
+    float t = BESSEL_BORDER / x, u = t * t;
+    return oscillating(x, far_p1(u), t * far_q1(u), true);
+}
+
+float precise_bessel_j0(float x) {
+    float size = abs(x), low = min(size, BESSEL_BORDER);
+    float far = far_bessel_0(max(size, BESSEL_BORDER)).x;
+    float near = near_j0(fma(low * low, 0.08, -1.0)), value = size < BESSEL_BORDER ? near : far;
+    return x != x ? x : value;
+}
+
+float precise_bessel_j1(float x) {
+    float size = abs(x), low = min(size, BESSEL_BORDER);
+    float far = far_bessel_1(max(size, BESSEL_BORDER)).x;
+    float near = low * near_j1(fma(low * low, 0.08, -1.0));
+    float value = size < BESSEL_BORDER ? near : far, negative = -value;
+    value = x < 0.0 ? negative : value;
+    return any(bvec2(x != x, x == 0.0)) ? x : value;
+}
+
+// The value where x is positive, minus infinity at 0 and NaN below
+float bessel_or_limit(float x, float value) {
+    float least = -INFINITE, undefined = NOT_A_NUMBER;
+    float other = x == 0.0 ? least : undefined;
+    return x > 0.0 ? value : other;
+}
+
+float precise_bessel_y0(float x) {
+    float low = min(x, BESSEL_BORDER), v = fma(low * low, 0.08, -1.0);
+    float far = far_bessel_0(max(x, BESSEL_BORDER)).y;
+    float near = fma(0.636619772 * precise_log(low), near_j0(v), near_y0(v));
+    return bessel_or_limit(x, x < BESSEL_BORDER ? near : far);
+}
+
+float precise_bessel_y1(float x) {
+    float low = min(x, BESSEL_BORDER), v = fma(low * low, 0.08, -1.0);
+    float far = far_bessel_1(max(x, BESSEL_BORDER)).y;
+    float near = low * fma(0.636619772 * precise_log(low), near_j1(v), near_y1(v));
+    near -= 0.636619772 / low;
+    return bessel_or_limit(x, x < BESSEL_BORDER ? near : far);
+}
+
+// K and exp(x) K are the same but for a factor, which is in range near 0 or far from it.
+float decaying(float x, float near, float far, bool scaled) {
+    float bounded = min(x, 2.0), beyond = max(x, 2.0);
+    far /= sqrt(beyond);
+    float grown = near * precise_exp(bounded), fallen = far * precise_exp(-beyond);
+    float inner = scaled ? grown : near, outer = scaled ? far : fallen;
+    float value = -bessel_or_limit(x, x < 2.0 ? -inner : -outer);
+    return x != x ? x : value;
+}
+
+float decaying_0(float x, bool scaled) {
+    float low = min(x, 2.0), v = fma(low * low, 0.5, -1.0);
+    float near = fma(-precise_log(low), near_i0(v), near_k0(v));
+    return decaying(x, near, far_k0(2.0 / max(x, 2.0)), scaled);
+}
+
+float decaying_1(float x, bool scaled) {
+    float low = min(x, 2.0), v = fma(low * low, 0.5, -1.0);
+    float near = low * fma(precise_log(low), near_i1(v), near_k1(v)) + 1.0 / low;
+    return decaying(x, near, far_k1(2.0 / max(x, 2.0)), scaled);
+}
+
+float precise_k0(float x) { return decaying_0(x, false); }
+
+float precise_k1(float x) { return decaying_1(x, false); }
+
+float precise_k0e(float x) { return decaying_0(x, true); }
+
+float precise_k1e(float x) { return decaying_1(x, true); }
 
 // 1 / sqrt(1 + i q) for q >= 0, with the root itself, a + i b, in `root`
 vec2 inverse_root(float q, out vec2 root) {
@@ -40,79 +204,6 @@ vec2 inverse_root(float q, out vec2 root) {
     root.y = 0.5 * q / root.x;
     return vec2(root.x, -root.y) / size;
 }
-
-// exp(x) K(x) for x >= 1.5
-float scaled_decaying(float x, uint order) {
-    float sum = 0.5;
-    for (uint k = 1u; k <= QUADRATURE_NODES; ++k) {
-        float square = SPACING * SPACING * float(k * k), part = square / x;
-        float top = order == 1u ? 1.0 + part : 1.0;
-        sum += precise_exp(-square) * top / sqrt(1.0 + 0.5 * part);
-    }
-    return SPACING * sum * sqrt(2.0 / x);
-}
-
-// J and Y for x >= 3: K at -i x
-vec2 oscillating(float x, uint order) {
-    vec2 sum = vec2(0.5, 0.0), root;
-    for (uint k = 1u; k <= QUADRATURE_NODES; ++k) {
-        float square = SPACING * SPACING * float(k * k), q = 0.5 * square / x;
-        vec2 value = inverse_root(q, root);
-        if (order == 1u)
-            value = vec2(value.x - 2.0 * q * value.y, value.y + 2.0 * q * value.x);
-        sum += precise_exp(-square) * value;
-    }
-    float sine = precise_sin(x), cosine = precise_cos(x);
-    // Of x - pi / 4, and a quarter turn less for order 1
-    vec2 phase = vec2(cosine + sine, sine - cosine);
-    if (order == 1u) phase = vec2(phase.y, -phase.x);
-    float size = SPACING * 0.636619772 / sqrt(x);
-    return size * vec2(sum.x * phase.x - sum.y * phase.y,
-                       sum.x * phase.y + sum.y * phase.x);
-}
-
-float bessel_j(float x, uint order) {
-    float size = abs(x), value;
-    if (size < 3.0) {
-        value = cylinder_series(max(size, 1e-37), order, -1.0).x;
-        return order == 1u ? 0.5 * x * value : value;
-    }
-    value = oscillating(size, order).x;
-    return order == 1u && x < 0.0 ? -value : value;
-}
-
-float bessel_y(float x, uint order) {
-    if (x == 0.0) return -INFINITE;
-    if (!(x > 0.0)) return NOT_A_NUMBER;
-    if (x >= 3.0) return oscillating(x, order).y;
-    float value = cylinder_series(x, order, -1.0).y;
-    return 0.636619772 * (order == 1u ? 0.5 * x * value - 1.0 / x : value);
-}
-
-float decaying(float x, uint order, bool scaled) {
-    if (x == 0.0) return INFINITE;
-    if (!(x > 0.0)) return NOT_A_NUMBER;
-    if (x >= 1.5) return scaled_decaying(x, order) * (scaled ? 1.0 : precise_exp(-x));
-    float value = cylinder_series(x, order, 1.0).y;
-    value = order == 1u ? 1.0 / x + 0.5 * x * value : -value;
-    return scaled ? value * precise_exp(x) : value;
-}
-
-float precise_bessel_j0(float x) { return bessel_j(x, 0u); }
-
-float precise_bessel_j1(float x) { return bessel_j(x, 1u); }
-
-float precise_bessel_y0(float x) { return bessel_y(x, 0u); }
-
-float precise_bessel_y1(float x) { return bessel_y(x, 1u); }
-
-float precise_k0(float x) { return decaying(x, 0u, false); }
-
-float precise_k1(float x) { return decaying(x, 1u, false); }
-
-float precise_k0e(float x) { return decaying(x, 0u, true); }
-
-float precise_k1e(float x) { return decaying(x, 1u, true); }
 
 float airy_series(float x) {
     float cube = x * x * x, even = 0.355028054, odd = -0.258819404 * x, sum = even + odd;
@@ -157,3 +248,7 @@ float precise_airy(float x) {
     float turned = sum.x * (cosine + sine) + sum.y * (cosine - sine);
     return 0.450158158 * scale * turned;
 }
+
+#ifdef FLOAT64
+#include "lib/double/cylinder.glsl"
+#endif
