@@ -23,8 +23,14 @@ CALLS: dict[str, tuple[int, Callable[..., object]]] = {
     "view": (2, lambda x, y, w, b: x.view(8, 4)),
     "transpose": (2, lambda x, y, w, b: x.transpose(0, 1)),
     "unsqueeze": (2, lambda x, y, w, b: x.unsqueeze(0)),
-    "split": (4, lambda x, y, w, b: x.split(2)),
-    "getitem": (4, lambda x, y, w, b: x[1:3]),
+    "split": (2, lambda x, y, w, b: x.split(2)),
+    "split, several sizes": (3, lambda x, y, w, b: x.split([1, 3])),
+    "getitem": (3, lambda x, y, w, b: x[1:3]),
+    "atleast_3d": (5, lambda x, y, w, b: fw.atleast_3d(x)),
+    "mH": (4, lambda x, y, w, b: x.mH),
+    "meshgrid": (10, lambda x, y, w, b: fw.meshgrid(b, b)),
+    "contiguous": (1, lambda x, y, w, b: x.contiguous()),
+    "conj": (4, lambda x, y, w, b: fw.conj(x)),
     "cat": (24, lambda x, y, w, b: fw.cat([x, y])),
     "sum": (30, lambda x, y, w, b: x.sum(1)),
     "softmax": (20, lambda x, y, w, b: x.softmax(-1)),
@@ -66,6 +72,14 @@ ALONE: dict[str, tuple[int, Callable[..., fw.Tensor]]] = {
 One of them looks at the status record, where the device has one by now.
 """
 
+
+IN_MEMORY: dict[str, tuple[int, Callable[..., object]]] = {
+    "eval": (1, lambda x, y: fw.eval(x, y)),
+    "view_as_real": (13, lambda x, y: fw.view_as_real(x)),
+    "view_as_complex": (17, lambda x, y: fw.view_as_complex(y)),
+    "imag": (14, lambda x, y: x.imag),
+}
+"""The most calls where what is in memory is evaluated, or taken for another dtype."""
 
 READ: dict[str, tuple[int, Callable[..., object]]] = {
     "add": (61, lambda x, y, w, b: (x + 1).numpy()),
@@ -194,6 +208,23 @@ def test_an_op_that_is_read_makes_few_calls(
         for _ in range(4 * WARM):
             call(x, y, w, b)
         count = made(lambda call=call: call(x, y, w, b)) - 1
+        if count > most:
+            found[name] = count, most
+    assert not found, "more calls than before; see the profile of what was changed"
+
+
+@pytest.mark.skipif(
+    sys.version_info >= (3, 12), reason="comprehensions are no calls there"
+)
+def test_what_is_in_memory_takes_few_calls(gpu: GpuDevice) -> None:
+    x = fw.ones(4, 8, device=gpu, dtype=fw.complex64)
+    y = fw.ones(4, 8, 2, device=gpu)
+    fw.eval(x, y)
+    found = {}
+    for name, (most, call) in IN_MEMORY.items():
+        for _ in range(WARM):
+            call(x, y)
+        count = made(lambda call=call: call(x, y)) - 1
         if count > most:
             found[name] = count, most
     assert not found, "more calls than before; see the profile of what was changed"
