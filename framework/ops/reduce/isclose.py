@@ -99,6 +99,10 @@ def equal(x: Tensor, other: Tensor) -> bool:
     Parameters
     ----------
     x, other : Tensor
-        Dtypes promote; NaN equals nothing.
+        Dtypes promote; NaN equals nothing. That integers in the same memory are equal
+        is known without them.
     """
+    exact = x.dtype is other.dtype and not x.dtype.is_differentiable
+    if exact and x.is_set_to(other):
+        return True
     return x.layout.shape == other.layout.shape and bool(all(eq(x, other)).item())

@@ -9,6 +9,7 @@ import torch
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import ops
+from vkbackend.framework.base.device import GpuDevice
 
 Make = Callable[..., fw.Tensor]
 NAN, INF = np.nan, np.inf
@@ -40,3 +41,12 @@ def test_equal(make: Make) -> None:
     assert not ops.equal(x, x[:4])
     assert not ops.equal(make([NAN]), make([NAN]))
     assert ops.equal(x[:0], x[:0])
+
+
+def test_the_same_integers_are_equal_without_reading(gpu: GpuDevice) -> None:
+    x, y = fw.arange(7, device=gpu), fw.tensor([1.0, float("nan")], device=gpu)
+    reads = gpu.gpu.counters.host_reads
+    assert ops.equal(x, x.view(7))
+    assert gpu.gpu.counters.host_reads == reads
+    assert not ops.equal(x[:3], x[1:4])
+    assert not ops.equal(y, y)
