@@ -19,6 +19,7 @@ from ..reduce.sum import mean, sum
 from ..source import fill_like
 from ..view import reshape
 from .batch_norm import batch_norm, batch_norm_moments, batch_norm_sums, update_running
+from .layer_norm import normalize_last_dims
 from .normalized import inverse_deviation, normalized, normalized_vjp
 
 if TYPE_CHECKING:
@@ -142,9 +143,17 @@ def _in_groups(
     weight: Tensor | None,
     bias: Tensor | None,
     eps: float,
+    keeps_statistics: bool = False,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Return the normalised tensor, and mean and variance of each group."""
+    """Return the normalised tensor, and mean and variance of groups if they are kept.
+
+    Without weights a group is a row of a layer norm, which takes one pass.
+    """
     batch, channels = x.layout.shape[:2]
+    if weight is None and bias is None and not keeps_statistics and x.numel():
+        rows = reshape(x, (batch, groups, x.numel() // (batch * groups)))
+        out = normalize_last_dims(name, rows, rows.layout.shape[2:], None, None, eps)
+        return reshape(out, x.layout.shape), None, None
     vectors = []
     for label, vector, value in (("weight", weight, 1), ("bias", bias, 0)):
         if vector is None:
@@ -213,7 +222,13 @@ def instance_norm(
             " least two elements in a channel"
         )
     out, centre, variance = _in_groups(
-        "instance_norm", x, x.layout.shape[1], weight, bias, eps
+        "instance_norm",
+        x,
+        x.layout.shape[1],
+        weight,
+        bias,
+        eps,
+        keeps_statistics=running_mean is not None,
     )
     if running_mean is not None and centre is not None and variance is not None:
         batched = x.layout.shape[:2]

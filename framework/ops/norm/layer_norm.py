@@ -366,14 +366,14 @@ _BY_COMPOSITION = {
 }
 
 
-def _normalize_last_dims(
+def normalize_last_dims(
     name: str,
     x: Tensor,
     normalized_shape: int | Sequence[int],
     weight: Tensor | None,
     bias: Tensor | None,
     eps: float,
-    centred: bool,
+    centred: bool = True,
 ) -> Tensor:
     """Normalise over the last dimensions, whose sizes are `normalized_shape`."""
     shape = normalized_shape
@@ -449,7 +449,7 @@ def layer_norm(
     The variance is biased. Gradients by `weight` and `bias` are sums over rows in a
     fixed order. Source: Ba, Kiros and Hinton, arXiv:1607.06450.
     """
-    out = _normalize_last_dims(
+    out = normalize_last_dims(
         "layer_norm", x, normalized_shape, weight, bias, eps, True
     )
     if out.grad_node is not None:
@@ -513,6 +513,6 @@ def rms_norm(
     if x.dtype.is_complex:
         return _complex_rms_norm(x, normalized_shape, weight, eps)
     eps = EPSILON[statistic_dtype(x.dtype)] if eps is None else eps
-    return _normalize_last_dims(
+    return normalize_last_dims(
         "rms_norm", x, normalized_shape, weight, None, eps, False
     )

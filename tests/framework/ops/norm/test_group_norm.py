@@ -11,6 +11,7 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from tests.framework.ops.twin import as_in_torch, draw
 from vkbackend.framework import ops
+from vkbackend.framework.base.device import GpuDevice
 
 Make = Callable[..., fw.Tensor]
 
@@ -65,3 +66,16 @@ def test_halves(dtype: str, make: Make) -> None:
     found = ops.group_norm(make(data).to(dtype), 2)
     assert found.dtype.name == dtype
     assert_close(found, expected.astype(found.numpy().dtype))
+
+
+def test_without_weights_it_is_one_kernel(gpu: GpuDevice) -> None:
+    data = np.random.default_rng(0).standard_normal((2, 6, 5, 4)).astype(np.float32)
+    x = fw.tensor(data, device=gpu)
+    fw.eval(x)
+    before = gpu.gpu.counters.dispatches
+    found = fw.nn.functional.instance_norm(x)
+    fw.eval(found)
+    assert gpu.gpu.counters.dispatches == before + 1
+    apart = data - data.mean((2, 3), keepdims=True)
+    wanted = apart / np.sqrt(data.var((2, 3), keepdims=True) + 1e-5)
+    np.testing.assert_allclose(found.numpy(), wanted, 1e-5, 1e-6)
