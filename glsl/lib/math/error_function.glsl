@@ -40,16 +40,24 @@ float precise_erfc(float x) {
     series = polynomial(t, -0.0542132184, -0.00801536627, 0.00866162498, series);
     series = polynomial(t, -0.0927638113, -0.166030496, 0.164049923, series);
     series = polynomial(t, 1.27697837, series);
-    // The square in two parts, the first of which is exact.
-    precise float high = upper_half(size);
+    // The square in two parts
+#ifdef FUSED_MULTIPLY_ADD
+    precise float square = size * size;
+    precise float rest = fma(size, size, -square);
+#else
+    precise float high = upper_half(size), square = high * high;
     precise float rest = (size - high) * (size + high);
-    float n = roundEven((-high * high - rest) * 1.44269502);
-    float reduced = (-high * high - n * LN2_HIGH) - rest;
-    float bell = 1.0 + expm1_near_zero(reduced - n * LN2_LOW);
+#endif
+    // n + 64 in the lowest bits
+    float bits = fma(square, -1.44269502, TO_BITS + 64.0);
+    precise float n = bits - (TO_BITS + 64.0);
+    float reduced = fma(n, -LN2_HIGH, -square) - rest;
+    float bell = 1.0 + expm1_near_zero(fma(n, -LN2_LOW, reduced));
+    float power = uintBitsToFloat((floatBitsToUint(bits) << 23) + 0x3f800000u);
     // 1 / one, with what the roundings lost.
     float share = two * inverse;
     share = fma(share, fma(-share, one, 1.0), share);
-    float tail = bell * power_of_two(n + 64.0) * series * share * 5.42101086e-20;
+    float tail = bell * power * series * share * LOWER;
     float left = 2.0 - tail, inner = 1.0 - erf_near_zero(x);
     float value = x < 0.0 ? left : tail;
     value = abs(x) < 0.5 ? inner : value;
