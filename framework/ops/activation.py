@@ -183,7 +183,7 @@ def leaky_relu_vjp(grad: Tensor, x: Tensor, negative_slope: float) -> Tensor:
 
 
 @elementwise(
-    glsl="x > 0 ? scale * x : scale * alpha * precise_expm1(x * input_scale)",
+    glsl="elu_of(x, alpha, scale, input_scale)",
     reference=lambda x, alpha, scale, input_scale: np.where(
         x > 0, scale * x, scale * alpha * np.expm1(np.where(x > 0, 0, x) * input_scale)
     ),

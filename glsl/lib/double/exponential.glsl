@@ -229,6 +229,10 @@ double entropy_term(double x) {
     return x == 0.0lf ? 0.0lf : x < 0.0lf ? -INFINITE_DOUBLE : value;
 }
 
+double elu_of(double x, double alpha, double scale, double input_scale) {
+    return x > 0.0lf ? scale * x : scale * alpha * precise_expm1(x * input_scale);
+}
+
 double log_logistic(double x) {
     return min(x, 0.0lf) - precise_log1p(precise_exp(-abs(x)));
 }

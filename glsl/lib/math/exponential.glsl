@@ -109,8 +109,15 @@ float precise_expm1(float x) {
     float small = expm1_near_zero(rest);
     // Half of 2^n is in range for every n here.
     float power = power_of_two(n - 1.0);
-    float value = n == 0.0 ? small : 2.0 * (power * small + (power - 0.5));
-    return x != x || x == 0.0 ? x : value;
+    float large = 2.0 * (power * small + (power - 0.5));
+    float value = n == 0.0 ? small : large;
+    return any(bvec2(x != x, x == 0.0)) ? x : value;
+}
+
+// scale x above 0, otherwise scale alpha (exp(input_scale x) - 1)
+float elu_of(float x, float alpha, float scale, float input_scale) {
+    float left = scale * alpha * precise_expm1(x * input_scale), right = scale * x;
+    return x > 0.0 ? right : left;
 }
 
 // x = 2^n (1 + f) with 1 + f between sqrt(1/2) and sqrt(2); f is returned. The exponent of

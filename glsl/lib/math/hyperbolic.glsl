@@ -28,9 +28,10 @@ float precise_tanh(float x) {
     float n, rest = reduce_exponent(min(2.0 * abs(x), 20.0), n);
     float power = power_of_two(n);
     float large = 1.0 - 2.0 / fma(power, expm1_near_zero(rest), power + 1.0);
-    large = x < 0.0 ? -large : large;
+    large = with_sign_of(large, x);
     // NaN is no greater than anything.
-    return x == 0.0 ? x : abs(x) >= 0.625 ? large : fma(x * u, series, x);
+    float small = fma(x * u, series, x), value = abs(x) >= 0.625 ? large : small;
+    return x == 0.0 ? x : value;
 }
 
 // The same for results that are rounded to 2 bytes; relative error 2^-16.
@@ -38,8 +39,9 @@ float quick_tanh(float x) {
     float size = abs(x);
     float e = exp2(size * (-2.0 * LOG2_E));
     float large = (1.0 - e) * (1.0 / (1.0 + e));
-    float value = size < 0.0625 ? size - size * size * size * 0.333333343 : large;
-    return x == 0.0 || x != x ? x : x < 0.0 ? -value : value;
+    float small = size - size * size * size * 0.333333343;
+    float value = with_sign_of(size < 0.0625 ? small : large, x);
+    return any(bvec2(x == 0.0, x != x)) ? x : value;
 }
 
 float precise_asinh(float x) {

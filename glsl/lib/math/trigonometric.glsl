@@ -210,9 +210,10 @@ float arctangent_near_zero(float x) {
 
 float precise_atan(float x) {
     float size = abs(x);
-    float value = arctangent_near_zero(size > 1.0 ? 1.0 / size : size);
-    value = size > 1.0 ? HALF_PI_HIGH - (value - HALF_PI_LOW) : value;
-    return x == 0.0 || x != x ? x : x < 0.0 ? -value : value;
+    float inverse = 1.0 / size, near = arctangent_near_zero(size > 1.0 ? inverse : size);
+    float far = HALF_PI_HIGH - (near - HALF_PI_LOW);
+    float value = with_sign_of(size > 1.0 ? far : near, x);
+    return any(bvec2(x == 0.0, x != x)) ? x : value;
 }
 
 // Special cases as in C, F.10.1.4
