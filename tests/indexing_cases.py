@@ -205,7 +205,9 @@ INDEXING = {
         ),
     ),
     "take_strided": Case(
-        lambda x, index: REGISTRY["take_strided"](x.transpose(0, 2), index, "", True),
+        lambda x, index: REGISTRY["take_strided"](
+            x.transpose(0, 2), index.contiguous(), "", True
+        ),
         (
             Sample((Draw((5, 7, 3)), rows(11, -7, 7))),
             Sample((Draw((5, 7, 3)), EACH)),

@@ -238,6 +238,7 @@ _take_strided.reference(_take_reference)
 def _take_strided_kernel(
     gpu: DeviceInfo, x: StridedSpec, index: StridedSpec, site: str, from_end: bool
 ) -> Dispatch:
+    assert index.layout.is_contiguous, f"take_strided: {index.layout} of indices"
     reading = index_constants(index, from_end)
     return gather_dispatch(gpu, x, index, _take_spec(x, index), {}, site, reading)
 
