@@ -27,20 +27,22 @@ float stirling_tail(float x) {
     return inverse * polynomial(square, 0.0833333333, -0.00277777778, 0.000793650794);
 }
 
+// Without loops, nor branches: neighbours would wait for the longest.
 float positive_lgamma(float x) {
-    if (x < 1.0) return lgamma_near_two(x - 1.0) - precise_log(x);
-    if (x >= 8.0) {
-        // log(x) - 1 has fewer digits than the product loses.
-        float main = (x - 0.5) * (precise_log(x) - 1.0);
-        return main + (HALF_LOG_TWO_PI - 0.5) + stirling_tail(x);
-    }
-    float product = 1.0;
-    while (x >= 3.0) {
-        x -= 1.0;
-        product *= x;
-    }
-    float rest = lgamma_near_two(x - 2.0);
-    return product == 1.0 ? rest : rest + precise_log(product);
+    bool low = x < 1.0, high = x >= 8.0;
+    // From 3 to 8 it is that of a number from 2 to 3, and the factors between.
+    float whole = clamp(floor(x), 2.0, 7.0), below = x - 1.0, above = x - whole;
+    vec4 factors = x - vec4(2.0, 3.0, 4.0, 5.0);
+    factors = mix(vec4(1.0), factors, greaterThan(vec4(whole), vec4(3.0, 4.0, 5.0, 6.0)));
+    float product = whole > 2.0 ? below : 1.0;
+    product *= factors.x * factors.y * (factors.z * factors.w);
+    float near = lgamma_near_two(low ? below : above);
+    float logarithm = precise_log(any(bvec2(low, high)) ? x : product), falling = -logarithm;
+    float small = near + (low ? falling : logarithm);
+    // log(x) - 1 has fewer digits than the product loses.
+    float large = fma(x - 0.5, logarithm - 1.0, HALF_LOG_TWO_PI - 0.5);
+    large += stirling_tail(x);
+    return high ? large : small;
 }
 
 // sin(pi x), with an exact reduction
@@ -59,14 +61,15 @@ float cotangent_of_half_turns(float x) {
 
 // log |gamma(x)|; infinite at 0 and negative whole numbers
 float precise_lgamma(float x) {
-    if (x != x) return x;
-    if (abs(x) > 3.4e38) return INFINITE;
-    if (abs(x) < 1e-15) return -precise_log(abs(x));
-    if (x > 0.0) return positive_lgamma(x);
-    if (floor(x) == x) return INFINITE;
-    float sine = abs(sine_of_half_turns(x));
-    // 1 - x would round away small numbers: gamma(1 - x) is -x gamma(-x).
-    return precise_log(3.14159265 / (sine * -x)) - positive_lgamma(-x);
+    float value = positive_lgamma(abs(x));
+    // Nearer to 0 it is -log |x| on both sides. Most numbers are positive.
+    if (x < -1e-15) {
+        float sine = abs(sine_of_half_turns(x));
+        // 1 - x would round away small numbers: gamma(1 - x) is -x gamma(-x).
+        value = precise_log(3.14159265 / (sine * -x)) - value;
+        if (floor(x) == x) value = INFINITE;
+    }
+    return value;
 }
 
 // A fraction and 1 / y as one fraction
