@@ -36,8 +36,9 @@ float32 took 1819, 1701 and 1705 us, with these 1270 (NVIDIA H200, driver 580.15
 MOST_TOGETHER, LEAST_HISTOGRAMS = 8, 1024
 """Most tiles that a workgroup counts in, and workgroups above which it has several."""
 
-MOST_OFFSETS = 32
-"""Counts of tiles that an invocation loads at once, to add what is before them."""
+MOST_SCANNING, MOST_OFFSETS = 1024, 8
+"""Invocations that add the counts of a digit, and most that each loads at once: more
+that lie side by side would be further from those of its neighbours."""
 
 CHUNKS = 64
 LEAST_CHUNK, MOST_CHUNK, MOST_CHUNKS = 512, 16384, 128
@@ -310,14 +311,15 @@ class RadixSort(NamedTuple):
     ) -> Dispatch:
         tiles = read["tiles"]
         assert isinstance(tiles, int)
-        group = min(WORKGROUP, 1 << (ceil_div(tiles, 4) - 1).bit_length())
+        most = min(MOST_SCANNING, self.gpu.max_workgroup_invocations)
+        group = min(most, 1 << (ceil_div(tiles, 4) - 1).bit_length())
         each = min(MOST_OFFSETS, 1 << (ceil_div(tiles, group) - 1).bit_length())
+        size = max(WORKGROUP, group)
         rows = self.lines * BINS
         push: dict[str, Argument] = {"counts": counts, "totals": totals, "rows": rows}
         push |= {name: read[name] for name in ("tiles", "range", "shift")}
-        constants = {"LOCAL_X": WORKGROUP, "GROUP": group, "EACH": each}
-        constants["RANGED"] = ranged
-        grid = fold_grid(ceil_div(rows, WORKGROUP // group))
+        constants = {"LOCAL_X": size, "GROUP": group, "EACH": each, "RANGED": ranged}
+        grid = fold_grid(ceil_div(rows, size // group))
         return Dispatch("sort/radix_offsets", grid, push, constants)
 
 
