@@ -20,6 +20,8 @@ layout(constant_id = 5) const uint TOGETHER = 1;
 
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict writeonly buffer
     CountsOut { uint at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly buffer
+    CountQuadsOut { uvec4 at[]; };
 layout(push_constant, std430) uniform Push {
     BitsIn x;
     CountsOut counts;
@@ -66,7 +68,17 @@ void main() {
     }
     barrier();
     uint wanted = min(TOGETHER, tiles - tile);
-    for (uint bin = self; bin < BINS; bin += workgroup)
-        for (uint i = 0; i < wanted; ++i)
-            push.counts.at[(line * BINS + bin) * tiles + tile + i] = sums[i * BINS + bin];
+    for (uint bin = self; bin < BINS; bin += workgroup) {
+        uint to = (line * BINS + bin) * tiles + tile;
+        // Each store of a word is a transaction of its own, as lines are far apart.
+        if (tiles % 4 == 0 && wanted % 4 == 0) {
+            for (uint i = 0; i < wanted; i += 4)
+                CountQuadsOut(push.counts).at[(to + i) / 4] = uvec4(
+                    sums[i * BINS + bin], sums[(i + 1) * BINS + bin],
+                    sums[(i + 2) * BINS + bin], sums[(i + 3) * BINS + bin]);
+        } else {
+            for (uint i = 0; i < wanted; ++i)
+                push.counts.at[to + i] = sums[i * BINS + bin];
+        }
+    }
 }

@@ -90,7 +90,11 @@ def test_dtypes(dtype: torch.dtype, count: int, radix: GpuDevice) -> None:
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize(
     ("shape", "dim"),
-    [((1,), 0), ((2, 7, 3), 1), ((97, 5), 0), ((2, 700, 3), 1), ((3000,), 0)],
+    [
+        *(((1,), 0), ((2, 7, 3), 1), ((97, 5), 0), ((2, 700, 3), 1), ((3000,), 0)),
+        # Of whole groups of tiles, whose counts are stored four at a time.
+        ((8192,), 0),
+    ],
 )
 def test_layouts(
     shape: tuple[int, ...], dim: int, descending: bool, radix: GpuDevice
