@@ -33,11 +33,15 @@ WORKGROUP = 256
 TILE = 4096
 """Elements of a workgroup of `linalg/jacobi_apply`."""
 
+FUSED_GROUPS = 512
+"""Workgroups of `linalg/jacobi_apply` up to which each makes its rotations itself, with
+others of the same rows: a launch takes longer than that."""
+
 GROUPS, PART = 264, 64
 """Workgroups of `linalg/jacobi_gram` up to which columns are split in parts, and the
 fewest columns of a part."""
 
-SHARED = {16: 28 << 10, 32: 28 << 10}
+SHARED = {16: 30 << 10, 32: 28 << 10}
 """Bytes of shared memory by rows of a block."""
 
 
@@ -103,7 +107,12 @@ def jacobi_dispatches(
     turns = Scratch("turns", matrices * pairs * side * side * size)
     turned = Scratch("turned", matrices * pairs * 4)
     defines = {"BLOCK": str(block)} | ({"DOUBLE": "1"} if size == 8 else {})
-    whole = {"LOCAL_X": WORKGROUP}
+    tiles = ceil_div(width, TILE // side)
+    fuses = block * block == WORKGROUP and size == 4
+    fuses = fuses and matrices * pairs * tiles <= FUSED_GROUPS
+    whole, inner = {"LOCAL_X": WORKGROUP}, {"LOCAL_X": block * block, "INNER": INNER}
+    given: dict[str, Argument] = {"grams": grams, "parts": parts}
+    made: dict[str, Argument] = {"turns": turns, "turned": turned}
     shape: dict[str, Argument] = {"rows": rows, "width": width, "players": players}
     found = [
         first_copy(gpu, "jacobi", x, "x", "out"),
@@ -112,23 +121,23 @@ def jacobi_dispatches(
     for sweep in range(state.shape[0] - 1):
         before = BufferOffset("info", 4 * matrices * sweep)
         now = BufferOffset("info", 4 * matrices * (sweep + 1))
+        marks: dict[str, Argument] = {"before": before, "now": now}
+        marks["tolerance"] = tolerance
         for number in range(players - 1):
             place: dict[str, Argument] = {**shape, "x": "out", "before": before}
             place["round_"] = number
-            summed = {**place, "grams": grams, "length_": length, "span": span}
-            rotated: dict[str, Argument] = {"grams": grams, "before": before}
-            rotated |= {"turns": turns, "turned": turned, "now": now}
-            rotated |= {"parts": parts, "tolerance": tolerance}
-            applied = {**place, "turns": turns, "turned": turned}
-            inner = {"LOCAL_X": block * block, "INNER": INNER}
-            tiles = ceil_div(width, TILE // side)
-            steps = (
-                ("linalg/jacobi_gram", (pairs, parts, matrices), summed, whole),
-                ("linalg/jacobi_rotate", (pairs, 1, matrices), rotated, inner),
-                ("linalg/jacobi_apply", (tiles, pairs, matrices), applied, whole),
-            )
-            found += [
-                Dispatch(name, grid, push, constants, defines)
-                for name, grid, push, constants in steps
-            ]
+            push = {**place, "grams": grams, "length_": length, "span": span}
+            grid = pairs, parts, matrices
+            found.append(Dispatch("linalg/jacobi_gram", grid, push, whole, defines))
+            grid = tiles, pairs, matrices
+            if fuses:
+                fused = {**defines, "ROTATES": "1"}
+                push = {**place, **given, **marks}
+                found.append(Dispatch("linalg/jacobi_apply", grid, push, inner, fused))
+                continue
+            push = {**given, **made, **marks}
+            each = pairs, 1, matrices
+            found.append(Dispatch("linalg/jacobi_rotate", each, push, inner, defines))
+            push = {**place, **made}
+            found.append(Dispatch("linalg/jacobi_apply", grid, push, whole, defines))
     return found

@@ -2,10 +2,13 @@
 
 import dataclasses
 
+import pytest
+
 import vkbackend
 from vkbackend.framework.base.dtype import float16, float32, float64, int32
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import BufferOffset, Scratch, StridedSpec
+from vkbackend.framework.kernels import jacobi
 from vkbackend.framework.kernels.jacobi import (
     jacobi_block,
     jacobi_dispatches,
@@ -33,8 +36,11 @@ def test_blocks(device: vkbackend.Device) -> None:
     assert not jacobi_fits(2, 1 << 15, 1 << 15)
 
 
-def test_all_blocks_meet(device: vkbackend.Device) -> None:
+def test_all_blocks_meet(
+    device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert [jacobi_players(rows, 16) for rows in (1, 32, 33, 64)] == [2, 2, 4, 4]
+    monkeypatch.setattr(jacobi, "FUSED_GROUPS", 17)
     x, state = given(float32, 3, 70, 170), given(int32, 3, 3)
     steps = jacobi_dispatches(device.info, x, state, 100, 10.0, 16)[2:]
     # 2 sweeps of 5 rounds
@@ -49,3 +55,20 @@ def test_all_blocks_meet(device: vkbackend.Device) -> None:
     assert steps[-2].push["now"] == BufferOffset("info", 24)
     size = 3 * 3 * 2 * 32 * 32 * 4
     assert gram.push["grams"] == Scratch("grams", size)
+
+
+def test_few_workgroups_make_their_rotations_themselves(
+    device: vkbackend.Device,
+) -> None:
+    x, state = given(float32, 3, 70, 170), given(int32, 3, 3)
+    steps = jacobi_dispatches(device.info, x, state, 100, 10.0, 16)[2:]
+    assert len(steps) == 2 * 5 * 2
+    gram, apply = steps[:2]
+    assert "ROTATES" not in gram.defines
+    assert apply.defines["ROTATES"] == "1"
+    assert apply.push["now"] == BufferOffset("info", 12)
+    many = given(float32, 300, 70, 170), given(int32, 3, 300)
+    assert len(jacobi_dispatches(device.info, *many, 100, 10.0, 16)) == 2 + 2 * 5 * 3
+    doubles = given(float64, 3, 70, 170)
+    steps = jacobi_dispatches(device.info, doubles, state, 100, 10.0, 16)[2:]
+    assert [step.defines.get("DOUBLE") for step in steps] == ["1"] * 30

@@ -99,13 +99,15 @@ def test_eigenvectors(size: int, dtype: str, scale: float, quick: GpuDevice) -> 
         assert (np.abs(rest) <= most[..., None]).all()
 
 
-@pytest.mark.parametrize("block", [16, 32])
+@pytest.mark.parametrize(("block", "fused"), [(16, 0), (16, 512), (32, 512)])
 def test_blocks_of_all_sizes(
-    block: int, quick: GpuDevice, monkeypatch: pytest.MonkeyPatch
+    block: int, fused: int, quick: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if quick.gpu.info.max_workgroup_invocations < block * block:
         pytest.skip("no workgroups of a large block")
     monkeypatch.setattr(jacobi, "jacobi_block", lambda *_: block)
+    monkeypatch.setattr(kernels, "FUSED_GROUPS", fused)
+    quick.plans.clear()
     data = np.random.default_rng(1).standard_normal((2, 75, 90)).astype("f4")
     values = fw.linalg.svdvals(made(data, quick)).numpy()
     wanted = np.linalg.svd(data.astype("f8"), compute_uv=False)
