@@ -12,7 +12,8 @@ from vkbackend.framework.kernels import jacobi as kernels
 from vkbackend.framework.ops import jacobi
 
 wide = pytest.mark.wide
-SHAPES = [(50, 50), (70, 49), (49, 130), pytest.param((200, 150), marks=wide)]
+MORE = (49, 130), (200, 150)
+SHAPES = [(50, 50), (70, 49), *(pytest.param(each, marks=wide) for each in MORE)]
 DTYPES = ["float32", pytest.param("float64", marks=wide)]
 
 
