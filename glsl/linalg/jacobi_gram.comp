@@ -43,15 +43,27 @@ const uint ACROSS = SIDE / EACH;
 // Invocations that share the columns of a tile
 const uint SLICES = WORKGROUP / (ACROSS * ACROSS);
 #ifdef DOUBLE
+#define REAL4 dvec4
 const uint DEPTH = 16;
 #else
+#define REAL4 vec4
 const uint DEPTH = 32;
 #endif
 const uint LOADS = DEPTH * SIDE / WORKGROUP;
+// Columns and rows that neighbours load: they store them in different banks
+const uint COLUMNS = 8;
+const uint ROWS = 4;
 
-shared REAL tile[DEPTH][SIDE + 1];
-// Rows begin so far apart that neighbours in different ones meet in no bank.
-shared REAL others[SLICES > 1 ? SIDE : 1][SIDE + ACROSS];
+// By columns, vectors of rows; and one more, so that neighbours' columns are apart
+shared REAL4 tile[DEPTH][ACROSS + 1];
+shared REAL4 others[SLICES > 1 ? SIDE : 1][ACROSS + 1];
+
+// Column and row of an element of a tile
+uvec2 element(uint i) {
+    uint group = i / (COLUMNS * ROWS), groups = DEPTH / COLUMNS;
+    uint column = i % COLUMNS + group % groups * COLUMNS;
+    return uvec2(column, i / COLUMNS % ROWS + group / groups * ROWS);
+}
 
 void main() {
     uint matrix = gl_WorkGroupID.z;
@@ -64,9 +76,8 @@ void main() {
     uint rows = args.rows, width = args.width, first = matrix * rows;
     Reals x = args.x;
     Results grams = args.grams;
-    REAL sums[EACH][EACH];
-    [[unroll]] for (uint r = 0; r < EACH; ++r)
-        [[unroll]] for (uint c = 0; c < EACH; ++c) sums[r][c] = 0.0;
+    REAL4 sums[EACH];
+    [[unroll]] for (uint r = 0; r < EACH; ++r) sums[r] = REAL4(0.0);
     // What is loaded while the columns before are multiplied
     REAL next[LOADS];
     for (uint left = begin; left < end + DEPTH; left += DEPTH) {
@@ -75,44 +86,39 @@ void main() {
         barrier();
         if (left > begin)
             [[unroll]] for (uint j = 0; j < LOADS; ++j) {
-                uint i = thread + j * WORKGROUP;
-                tile[i % DEPTH][i / DEPTH] = next[j];
+                uvec2 place = element(thread + j * WORKGROUP);
+                tile[place.x][place.y / ROWS][place.y % ROWS] = next[j];
             }
         barrier();
         [[unroll]] for (uint j = 0; j < LOADS; ++j) {
-            uint i = thread + j * WORKGROUP, column = left + i % DEPTH;
-            uint row = row_of(blocks, i / DEPTH);
+            uvec2 place = element(thread + j * WORKGROUP);
+            uint column = left + place.x, row = row_of(blocks, place.y);
             next[j] = 0.0;
             if (row < rows && column < end) next[j] = x.at[(first + row) * width + column];
         }
         if (left == begin) continue;
         for (uint k = slice; k < DEPTH; k += SLICES) {
-            REAL a[EACH], b[EACH];
-            [[unroll]] for (uint r = 0; r < EACH; ++r) a[r] = tile[k][down + r * ACROSS];
-            [[unroll]] for (uint c = 0; c < EACH; ++c) b[c] = tile[k][across + c * ACROSS];
+            REAL4 a = tile[k][down], b = tile[k][across];
             [[unroll]] for (uint r = 0; r < EACH; ++r)
-                [[unroll]] for (uint c = 0; c < EACH; ++c)
-                    sums[r][c] = fma(a[r], b[c], sums[r][c]);
+                sums[r] = fma(REAL4(a[r]), b, sums[r]);
         }
     }
     for (uint other = 1; other < SLICES; ++other) {
         barrier();
         if (slice == other)
             [[unroll]] for (uint r = 0; r < EACH; ++r)
-                [[unroll]] for (uint c = 0; c < EACH; ++c)
-                    others[down + r * ACROSS][across + c * ACROSS] = sums[r][c];
+                others[down * EACH + r][across] = sums[r];
         barrier();
         if (slice == 0)
             [[unroll]] for (uint r = 0; r < EACH; ++r)
-                [[unroll]] for (uint c = 0; c < EACH; ++c)
-                    sums[r][c] += others[down + r * ACROSS][across + c * ACROSS];
+                sums[r] += others[down * EACH + r][across];
     }
     uint part = (matrix * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_NumWorkGroups.y +
         gl_WorkGroupID.y;
     if (slice == 0)
         [[unroll]] for (uint r = 0; r < EACH; ++r)
             [[unroll]] for (uint c = 0; c < EACH; ++c) {
-                uint row = down + r * ACROSS, column = across + c * ACROSS;
+                uint row = down * EACH + r, column = across * EACH + c;
                 grams.at[(part * SIDE + row) * SIDE + column] = sums[r][c];
             }
 }
