@@ -71,8 +71,12 @@ shared REAL tile[DEPTH][TILE];
 #ifdef ROTATES
 #include "linalg/jacobi_rotation.glsl"
 #else
-shared REAL turn[DEPTH * SIDE];
-const uint PITCH = SIDE;
+#ifdef DOUBLE
+#define REAL4 dvec4
+#else
+#define REAL4 vec4
+#endif
+shared REAL4 turn[DEPTH][DOWN];
 #endif
 
 // Rows of a pair from number `above` on, in columns from `left` on
@@ -94,7 +98,6 @@ void main() {
     Results x = args.x;
     Flags before = args.before;
     if (before.at[matrix] == 0) return;
-    uint begin = 0;
 #ifdef ROTATES
     Reals grams = args.grams;
     uint parts = args.parts;
@@ -103,8 +106,7 @@ void main() {
     if (thread == 0 && gl_WorkGroupID.x == 0) args.now.at[matrix] = 1;
     // It is there when the rotations are.
     load(x, blocks, 0, left);
-    begin = rotate_rows(tolerance);
-    uint one = thread / BLOCK, two = thread % BLOCK;
+    uint begin = rotate_rows(tolerance), one = thread / BLOCK, two = thread % BLOCK;
     REAL own[2][2] = orthogonal(begin, one, two);
     barrier();
     [[unroll]] for (uint r = 0; r < 2; ++r)
@@ -124,14 +126,19 @@ void main() {
         barrier();
         uint start = (pair * SIDE + above) * SIDE;
         [[unroll]] for (uint i = thread; i < DEPTH * SIDE; i += WORKGROUP)
-            turn[i] = turns.at[start + i];
+            turn[i / SIDE][i % SIDE / EACH][i % EACH] = turns.at[start + i];
         load(x, blocks, above, left);
         barrier();
 #endif
         for (uint k = 0; k < DEPTH; ++k) {
-            REAL a[EACH], b[EACH];
+            REAL b[EACH];
+#ifdef ROTATES
+            REAL a[EACH];
             [[unroll]] for (uint r = 0; r < EACH; ++r)
-                a[r] = turn[begin + k * PITCH + down + r * DOWN];
+                a[r] = turn[begin + k * PITCH + down * EACH + r];
+#else
+            REAL4 a = turn[k][down];
+#endif
             [[unroll]] for (uint c = 0; c < EACH; ++c) b[c] = tile[k][across + c * ACROSS];
             [[unroll]] for (uint r = 0; r < EACH; ++r)
                 [[unroll]] for (uint c = 0; c < EACH; ++c)
@@ -140,7 +147,7 @@ void main() {
     }
     uint first = matrix * rows;
     [[unroll]] for (uint r = 0; r < EACH; ++r) {
-        uint row = row_of(blocks, down + r * DOWN);
+        uint row = row_of(blocks, down * EACH + r);
         [[unroll]] for (uint c = 0; c < EACH; ++c) {
             uint column = left + across + c * ACROSS;
             if (row < rows && column < width)
