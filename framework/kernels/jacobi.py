@@ -14,6 +14,7 @@ from ..ir.kernel_call import (
     Scratch,
     StridedSpec,
 )
+from .gpu_model import model_of
 from .row_copy import first_copy
 
 if TYPE_CHECKING:
@@ -33,9 +34,10 @@ WORKGROUP = 256
 TILE = 4096
 """Elements of a workgroup of `linalg/jacobi_apply`."""
 
-FUSED_GROUPS = 512
-"""Workgroups of `linalg/jacobi_apply` up to which each makes its rotations itself, with
-others of the same rows: a launch takes longer than that."""
+FUSED_GROUPS = 1.0
+"""Workgroups of `linalg/jacobi_apply` for each multiprocessor up to which each makes
+its rotations itself, as others of the same rows do: it would be idle, and there is a
+launch less."""
 
 GROUPS, PART = 264, 64
 """Workgroups of `linalg/jacobi_gram` up to which columns are split in parts, and the
@@ -100,8 +102,8 @@ def jacobi_dispatches(
     matrices, rows, width = x.shape
     side, players = 2 * block, jacobi_players(rows, block)
     pairs, size = players // 2, x.dtype.itemsize
-    most = max(1, GROUPS // (pairs * matrices))
-    span = max(PART, ceil_div(ceil_div(length, most), PART) * PART)
+    shares = max(1, GROUPS // (pairs * matrices))
+    span = max(PART, ceil_div(ceil_div(length, shares), PART) * PART)
     parts = ceil_div(length, span)
     grams = Scratch("grams", matrices * pairs * parts * side * side * size)
     turns = Scratch("turns", matrices * pairs * side * side * size)
@@ -109,7 +111,8 @@ def jacobi_dispatches(
     defines = {"BLOCK": str(block)} | ({"DOUBLE": "1"} if size == 8 else {})
     tiles = ceil_div(width, TILE // side)
     fuses = block * block == WORKGROUP and size == 4
-    fuses = fuses and matrices * pairs * tiles <= FUSED_GROUPS
+    most = FUSED_GROUPS * model_of(gpu).multiprocessors
+    fuses = fuses and matrices * pairs * tiles <= most
     whole, inner = {"LOCAL_X": WORKGROUP}, {"LOCAL_X": block * block, "INNER": INNER}
     given: dict[str, Argument] = {"grams": grams, "parts": parts}
     made: dict[str, Argument] = {"turns": turns, "turned": turned}

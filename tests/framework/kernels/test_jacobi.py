@@ -9,6 +9,7 @@ from vkbackend.framework.base.dtype import float16, float32, float64, int32
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import BufferOffset, Scratch, StridedSpec
 from vkbackend.framework.kernels import jacobi
+from vkbackend.framework.kernels.gpu_model import model_of
 from vkbackend.framework.kernels.jacobi import (
     jacobi_block,
     jacobi_dispatches,
@@ -40,7 +41,7 @@ def test_all_blocks_meet(
     device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert [jacobi_players(rows, 16) for rows in (1, 32, 33, 64)] == [2, 2, 4, 4]
-    monkeypatch.setattr(jacobi, "FUSED_GROUPS", 17)
+    monkeypatch.setattr(jacobi, "FUSED_GROUPS", 0)
     x, state = given(float32, 3, 70, 170), given(int32, 3, 3)
     steps = jacobi_dispatches(device.info, x, state, 100, 10.0, 16)[2:]
     # 2 sweeps of 5 rounds
@@ -58,8 +59,11 @@ def test_all_blocks_meet(
 
 
 def test_few_workgroups_make_their_rotations_themselves(
-    device: vkbackend.Device,
+    device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Of 18 and 1800 workgroups the first
+    most = 100 / model_of(device.info).multiprocessors
+    monkeypatch.setattr(jacobi, "FUSED_GROUPS", most)
     x, state = given(float32, 3, 70, 170), given(int32, 3, 3)
     steps = jacobi_dispatches(device.info, x, state, 100, 10.0, 16)[2:]
     assert len(steps) == 2 * 5 * 2
