@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 BLOCKS = {float32: (16, 32), float64: (16,)}
 """Rows of a block, of few rows and of many."""
 
-MANY_ROWS = 1024
+MANY_ROWS = 2048
 """Rows from which blocks are large: products take the time then, not the launches."""
 
-INNER = 2
-"""Sweeps over the rows of a pair of blocks, at most, in each round."""
+INNER = {16: 2, 32: 1}
+"""Sweeps over a pair of blocks, at most, in each round, by rows of a block."""
 
 WORKGROUP = 256
 
@@ -113,7 +113,10 @@ def jacobi_dispatches(
     fuses = block * block == WORKGROUP and size == 4
     most = FUSED_GROUPS * model_of(gpu).multiprocessors
     fuses = fuses and matrices * pairs * tiles <= most
-    whole, inner = {"LOCAL_X": WORKGROUP}, {"LOCAL_X": block * block, "INNER": INNER}
+    whole, inner = (
+        {"LOCAL_X": WORKGROUP},
+        {"LOCAL_X": block * block, "INNER": INNER[block]},
+    )
     given: dict[str, Argument] = {"grams": grams, "parts": parts}
     made: dict[str, Argument] = {"turns": turns, "turned": turned}
     shape: dict[str, Argument] = {"rows": rows, "width": width, "players": players}

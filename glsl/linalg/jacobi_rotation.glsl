@@ -20,6 +20,9 @@ const REAL EPS = 1.1920929e-7;
 const REAL SMALL = 1.0e-10;
 #endif
 const REAL UP = 1099511627776.0;
+// Square of a cosine from which rows are so far from orthogonal that a second sweep over
+// the pair saves others; after smaller ones what is left is nearly their square.
+const REAL FAR = 0.01;
 
 // Invocations of few rows make all rotations that they need, from numbers that others leave
 // as they are: new ones are stored beside them.
@@ -77,7 +80,7 @@ REAL2 rotation(REAL one, REAL two, REAL both, REAL tolerance, bool first_leads) 
     both *= up;
     bool turns = both * both > tolerance * tolerance * one * two;
     turns = turns && min(one, two) > EPS * EPS * up;
-    if (turns && both * both > EPS * one * two) has_turned = true;
+    if (turns && both * both > FAR * one * two) has_turned = true;
     REAL apart = two - one, twice = both + both;
 #ifdef DOUBLE
     // The angle need not be exact, as long as the rotation is one.
@@ -214,7 +217,6 @@ uint rotate_rows(REAL tolerance) {
             to = kept;
         }
         barrier();
-        // Where rows were nearly orthogonal, what is left is the square of that.
         if (!has_turned) break;
     }
     return from * SQUARE;

@@ -54,6 +54,7 @@ def test_all_blocks_meet(
     flags = [step.push["before"] for step in steps[::15]]
     assert flags == [BufferOffset("info", 0), BufferOffset("info", 12)]
     assert steps[-2].push["now"] == BufferOffset("info", 24)
+    assert rotate.constants == {"LOCAL_X": 256, "INNER": 2}
     size = 3 * 3 * 2 * 32 * 32 * 4
     assert gram.push["grams"] == Scratch("grams", size)
 
