@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...autograd.tape import show_as, shown_as
-from ...base.dtype import ANY, BOOL, FLOAT, NUMERIC, uint8
+from ...base.dtype import (
+    ANY,
+    BOOL,
+    FLOAT,
+    NUMERIC,
+    DType,
+    bfloat16,
+    decode,
+    encode,
+    float16,
+    uint8,
+)
 from ...dispatch.declare import comparison, elementwise
 from ...eager.base_tensor import TensorCore
 from .unary import lazy_copy
@@ -599,10 +611,11 @@ def _slope_within_vjp(
     return _slope_within(grad, x, low, high), None
 
 
-def _clamps_between(x: Tensor, low: object, high: object) -> bool:
-    """Return whether one op bounds `x` by both; numbers of another kind promote it."""
-    kinds = type(low) in (int, float) and type(high) in (int, float)
-    return kinds and x.dtype in FLOAT and bool(low <= high)  # type: ignore[operator]
+@functools.lru_cache(maxsize=256)
+def _rounded(bound: float, dtype: DType) -> float:
+    """Return a bound as a number of a dtype."""
+    with np.errstate(over="ignore"):
+        return float(decode(encode(np.asarray(bound), dtype), dtype))
 
 
 def clamp(
@@ -625,7 +638,13 @@ def clamp(
     """
     if min is None and max is None:
         raise TypeError("clamp: min and max are both None; give at least one of them")
-    if _clamps_between(x, min, max):
+    kind, numbers = x.dtype, (int, float)
+    below, above = type(min) in numbers, type(max) in numbers
+    if kind is float16 or kind is bfloat16:
+        # As they are compared with: PyTorch's bounds are of the tensor's dtype.
+        min = _rounded(min, kind) if below else min
+        max = _rounded(max, kind) if above else max
+    if below and above and kind in FLOAT and min <= max:  # type: ignore[operator]
         out: Tensor = _clamp_between(x, min, max)  # type: ignore[arg-type]
     else:
         bounded = x if min is None else clamp_min(x, min)

@@ -107,3 +107,16 @@ def test_bools_take_numbers(place: Device) -> None:
     assert (x * True).tolist() == (x > False).tolist() == [True, False]
     assert (x < True).tolist() == [False, True]
     assert fw.add(x, x, alpha=False).tolist() == x.clamp(max=True).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("bound", [-0.3, 0.1, 0.7])
+def test_bounds_of_two_bytes_are_rounded(
+    bound: float, dtype: str, place: Device
+) -> None:
+    for bounds in ((-9.0, bound), (bound, 9.0), (bound, None), (None, bound)):
+        x = fw.tensor([bound], dtype=dtype, device=place, requires_grad=True)
+        out = x.clamp(*bounds)
+        out.sum().backward()
+        assert out.item() == x.item()
+        assert x.grad.item() == 1  # as in PyTorch: it is at the bound
