@@ -23,6 +23,7 @@ from ..base.dtype import (
     INT,
     UINT,
     DType,
+    bool_,
     combined,
     convert,
     default_dtype,
@@ -41,7 +42,15 @@ from .deprecated_order import in_order
 from .diagnosis import explained_op, reraise, signature_of
 from .keywords import into, translated
 from .op import REGISTRY, Op, Rule, need_feature, submit_node
-from .scalar import is_number_tensor, number, parts_of, real, scalar_items
+from .scalar import (
+    is_number_tensor,
+    is_rounded,
+    number,
+    parts_of,
+    real,
+    rounded,
+    scalar_items,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -291,6 +300,9 @@ class Elementwise(Op[P, R]):
                     )
                 except OverflowError:
                     numbers = tuple([real(self.name, each) for each in numbers])
+                # Inlined `is_rounded`.
+                if self.result is bool_ and cached.compute.itemsize == 2:
+                    numbers = tuple([rounded(n, cached.compute) for n in numbers])
             else:
                 if self.refuse_integers is not None:
                     self.refuse_integers(self.name, given[-1])
@@ -361,7 +373,7 @@ class Elementwise(Op[P, R]):
         if self.refuse_integers is not None and not compute.is_float:
             self.refuse_integers(self.name, args[-1])
         numbers = {
-            name: number(self.name, compute, bound[name])
+            name: self._number(compute, bound[name])
             for name in self.operands
             if name not in tensors
         }
@@ -409,6 +421,7 @@ class Elementwise(Op[P, R]):
                 node.signature,
                 compute,
                 compute.is_float
+                and not (self.result is bool_ and is_rounded(compute))
                 and all(type(bound[name]) is float for name in numbers),
                 (1, 0)
                 if compute.kind == "bool" or compute.is_differentiable
@@ -423,6 +436,12 @@ class Elementwise(Op[P, R]):
             self.call_cache.add(key, cached)
         return out
 
+    def _number(self, compute: DType, value: Any) -> float:
+        """Return a scalar argument; what elements are compared with has their dtype."""
+        found = number(self.name, compute, value)
+        compared = self.result is bool_ and is_rounded(compute)
+        return rounded(found, compute) if compared else found
+
     def _on_host_again(
         self, known: CachedOnHost, args: tuple[Any, ...], bound: dict[str, Any]
     ) -> Any:
@@ -432,7 +451,7 @@ class Elementwise(Op[P, R]):
         compute, given = known.compute, known.tensors
         tensors = {name: bound[name] for name in given}
         numbers = {
-            name: number(self.name, compute, bound[name])
+            name: self._number(compute, bound[name])
             for name in self.operands
             if name not in tensors
         }

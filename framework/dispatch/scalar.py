@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from ..base.dtype import DType
+from ..base.dtype import DType, bfloat16, decode, encode, float16
 from ..base.errors import DTypeError
 from ..base.symbolic_number import is_symbolic, live
 from ..base.trace_hooks import Changing
@@ -77,6 +78,27 @@ def number(name: str, dtype: DType, value: Any) -> float:
     if type(value) is int or is_symbolic(value):
         return value  # type: ignore[return-value]  # an int, or stands for one
     return int(value)
+
+
+def is_rounded(dtype: DType) -> bool:
+    """Return whether numbers that elements are compared with are rounded to a dtype.
+
+    Of other dtypes they are rounded as any scalar is.
+    """
+    return dtype is float16 or dtype is bfloat16
+
+
+@functools.lru_cache(maxsize=1024)
+def _rounded(value: float, dtype: DType) -> float:
+    with np.errstate(over="ignore"):
+        return float(decode(encode(np.asarray(value), dtype), dtype))
+
+
+def rounded(value: float, dtype: DType) -> float:
+    """Return the nearest number of a 2-byte float dtype, as PyTorch compares with."""
+    if type(value) is Changing or is_symbolic(value):
+        return value
+    return _rounded(value, dtype)
 
 
 def is_number_tensor(value: object) -> bool:

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...autograd.tape import show_as, shown_as
-from ...base.dtype import (
-    ANY,
-    BOOL,
-    FLOAT,
-    NUMERIC,
-    DType,
-    bfloat16,
-    decode,
-    encode,
-    float16,
-    uint8,
-)
+from ...base.dtype import ANY, BOOL, FLOAT, NUMERIC, uint8
 from ...dispatch.declare import comparison, elementwise
+from ...dispatch.scalar import is_rounded, rounded
 from ...eager.base_tensor import TensorCore
 from .unary import lazy_copy
 
@@ -611,13 +600,6 @@ def _slope_within_vjp(
     return _slope_within(grad, x, low, high), None
 
 
-@functools.lru_cache(maxsize=256)
-def _rounded(bound: float, dtype: DType) -> float:
-    """Return a bound as a number of a dtype."""
-    with np.errstate(over="ignore"):
-        return float(decode(encode(np.asarray(bound), dtype), dtype))
-
-
 def clamp(
     x: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None
 ) -> Tensor:
@@ -640,10 +622,10 @@ def clamp(
         raise TypeError("clamp: min and max are both None; give at least one of them")
     kind, numbers = x.dtype, (int, float)
     below, above = type(min) in numbers, type(max) in numbers
-    if kind is float16 or kind is bfloat16:
+    if is_rounded(kind):
         # As they are compared with: PyTorch's bounds are of the tensor's dtype.
-        min = _rounded(min, kind) if below else min
-        max = _rounded(max, kind) if above else max
+        min = rounded(min, kind) if below else min  # type: ignore[arg-type]
+        max = rounded(max, kind) if above else max  # type: ignore[arg-type]
     if below and above and kind in FLOAT and min <= max:  # type: ignore[operator]
         out: Tensor = _clamp_between(x, min, max)  # type: ignore[arg-type]
     else:

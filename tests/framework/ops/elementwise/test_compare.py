@@ -1,5 +1,6 @@
 """Special values, promotion and ties of comparisons, choices and bounds."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -120,3 +121,20 @@ def test_bounds_of_two_bytes_are_rounded(
         out.sum().backward()
         assert out.item() == x.item()
         assert x.grad.item() == 1  # as in PyTorch: it is at the bound
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("place", ["cpu", "gpu"])
+def test_numbers_are_rounded_to_two_bytes(
+    dtype: str, place: str, request: pytest.FixtureRequest
+) -> None:
+    """As PyTorch's are, in the first call and in those that are known."""
+    device = request.getfixturevalue("gpu") if place == "gpu" else "cpu"
+    numbers = (0.3, 0.1, 1 / 3, 70.1, 5, 2049, float("nan"), float("inf"))
+    given = torch.tensor(numbers).to(getattr(torch, dtype))
+    x = fw.tensor(numbers, dtype=dtype, device=device)
+    for name, _ in itertools.product(("eq", "ne", "lt", "le", "gt", "ge"), range(2)):
+        for number in numbers:
+            wanted = getattr(given, name)(number).tolist()
+            assert getattr(x, name)(number).tolist() == wanted, (name, number)
+    assert (0.3 >= x).tolist() == (0.3 >= given).tolist()
