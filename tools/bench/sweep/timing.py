@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import statistics
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -217,21 +218,32 @@ def _error(
 
 @contextmanager
 def limited(seconds: float | None) -> Iterator[None]:
-    """Raise `TimeoutError` inside after so many seconds, where signals do that."""
-    if seconds is None or not hasattr(signal, "setitimer"):
+    """Raise `TimeoutError` inside after so many seconds, where signals do that.
+
+    A thread sends the signal to this one: of a timer's, any thread of the process may
+    take it, and where that is none of Python's, the interpreter does not look for it.
+    """
+    if seconds is None or not hasattr(signal, "pthread_kill"):
         yield
         return
+    running = True
 
     def stop(number: int, frame: object) -> None:
-        raise TimeoutError(f"it took longer than {seconds} s")
+        if running:
+            raise TimeoutError(f"it took longer than {seconds} s")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    target, number = threading.get_ident(), signal.SIGALRM
+    before = signal.signal(number, stop)
+    timer = threading.Timer(seconds, lambda: signal.pthread_kill(target, number))
+    timer.daemon = True
     try:
+        timer.start()
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        running = False
+        timer.cancel()
+        timer.join()
+        signal.signal(number, before)
 
 
 def _bound(case: SweepCase, bed: Bed, which: int) -> Run | None:
