@@ -237,12 +237,15 @@ def limited(seconds: float | None) -> Iterator[None]:
     timer = threading.Timer(seconds, lambda: signal.pthread_kill(target, number))
     timer.daemon = True
     try:
-        timer.start()
-        yield
+        try:
+            timer.start()
+            yield
+        finally:
+            running = False
+            timer.cancel()
+            timer.join()
     finally:
-        running = False
-        timer.cancel()
-        timer.join()
+        # Also if the signal comes as the block ends.
         signal.signal(number, before)
 
 
