@@ -13,13 +13,14 @@ import numpy as np
 
 from ...autograd.tape import shown_as
 from ...base import trace_hooks
-from ...base.device import Device
-from ...base.dtype import COMPLEX
+from ...base.device import Device, GpuDevice
+from ...base.dtype import COMPLEX, complex128, float64
 from ...base.errors import ShapeError
 from ...base.shape import Layout, interned
 from ...dispatch import batching
 from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...dispatch.declare import derived_view
+from ...dispatch.op import need_feature
 from ...dispatch.view_cache import view_of
 from ...ir.derived_storage import (
     DerivedArray,
@@ -271,18 +272,20 @@ def view_as_complex(input: Tensor) -> Tensor:
     Raises
     ------
     DTypeError
-        If `input` is neither float32 nor float64.
+        If `input` is neither float32 nor float64, or its device has no such numbers.
     ShapeError
         If the last dimension is not of size 2, or the parts of a number are not beside
         each other in the storage, or a number does not begin at an even place of it.
     """
     need_parts("view_as_complex", input)
     shape, strides, offset = input.layout
+    array = input.array
+    if array.value.dtype is float64 and isinstance(input.device, GpuDevice):
+        need_feature("view_as_complex", complex128, input.device)
     if not shape or shape[-1] != 2:
         raise ShapeError(
             f"view_as_complex: the shape is {tuple(shape)}; the last size must be 2"
         )
-    array = input.array
     apart = type(array) is DerivedArray and array.derivation.part != "pairs"
     if input.numel() and (
         apart

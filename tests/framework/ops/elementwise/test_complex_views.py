@@ -84,3 +84,11 @@ def test_what_is_refused(place: Device) -> None:
     for function in (fw.view_as_real, fw.imag):
         with pytest.raises(DTypeError, match="must be complex64 or complex128"):
             function(x)
+
+
+def test_numbers_that_a_device_has_not(gpu: Device) -> None:
+    if not gpu.gpu.info.shader_float64:  # type: ignore[attr-defined]  # a GPU's
+        pytest.skip("the device has no float64")
+    x = fw.zeros(3, 2, dtype=fw.float64, device=gpu)
+    with pytest.raises(DTypeError, match=r"view_as_complex: .* has no complex128"):
+        fw.view_as_complex(x)
