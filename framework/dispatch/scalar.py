@@ -96,7 +96,8 @@ def _rounded(value: float, dtype: DType) -> float:
 
 def rounded(value: float, dtype: DType) -> float:
     """Return the nearest number of a 2-byte float dtype, as PyTorch compares with."""
-    if type(value) is Changing or is_symbolic(value):
+    # Of equal keys in the cache, 0 and -0 are two numbers.
+    if type(value) is Changing or is_symbolic(value) or not value:
         return value
     return _rounded(value, dtype)
 

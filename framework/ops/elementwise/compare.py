@@ -10,7 +10,7 @@ import numpy as np
 from ...autograd.tape import show_as, shown_as
 from ...base.dtype import ANY, BOOL, FLOAT, NUMERIC, uint8
 from ...dispatch.declare import comparison, elementwise
-from ...dispatch.scalar import is_rounded, rounded
+from ...dispatch.scalar import is_rounded, real, rounded
 from ...eager.base_tensor import TensorCore
 from .unary import lazy_copy
 
@@ -624,8 +624,8 @@ def clamp(
     below, above = type(min) in numbers, type(max) in numbers
     if is_rounded(kind):
         # As they are compared with: PyTorch's bounds are of the tensor's dtype.
-        min = rounded(min, kind) if below else min  # type: ignore[arg-type]
-        max = rounded(max, kind) if above else max  # type: ignore[arg-type]
+        min = rounded(real("clamp", min), kind) if below else min
+        max = rounded(real("clamp", max), kind) if above else max
     if below and above and kind in FLOAT and min <= max:  # type: ignore[operator]
         out: Tensor = _clamp_between(x, min, max)  # type: ignore[arg-type]
     else:

@@ -14,6 +14,7 @@ from tests.framework.ops.special import INF, NAN, SPECIAL, check_special_pairs, 
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import Device
 from vkbackend.framework.base.dtype import UINT, DType
+from vkbackend.framework.base.errors import DTypeError
 
 Make = Callable[..., fw.Tensor]
 
@@ -138,3 +139,13 @@ def test_numbers_are_rounded_to_two_bytes(
             wanted = getattr(given, name)(number).tolist()
             assert getattr(x, name)(number).tolist() == wanted, (name, number)
     assert (0.3 >= x).tolist() == (0.3 >= given).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_bounds_of_two_bytes_keep_their_sign(dtype: str) -> None:
+    """Also after the other zero was a bound; what no float holds is refused by name."""
+    x = fw.tensor([-1.0, 2.0], dtype=dtype)
+    signs = [np.signbit(fw.clamp(x, low, 1).float().numpy()[0]) for low in (0.0, -0.0)]
+    assert signs == [False, True]
+    with pytest.raises(DTypeError, match="clamp: an integer of 1329 bits"):
+        fw.clamp(x, 0, 10**400)
