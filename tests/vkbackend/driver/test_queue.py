@@ -1,8 +1,12 @@
 """Timeline points: done, waiting, time-outs, and reads that wait for one buffer."""
 
+import os
 import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +24,7 @@ from tests.vkbackend.kernels import (
     run_slow,
     words,
 )
-from vkbackend import Batch, Buffer, Device, TimelinePoint
+from vkbackend import Batch, Buffer, Device, TimelinePoint, config
 from vkbackend.driver.physical_device import choose
 from vkbackend.driver.queue import latest
 from vkbackend.errors import DeviceLost, VulkanError
@@ -246,20 +250,23 @@ def test_what_a_refused_submission_would_have_written_can_be_read(
 
 
 @pytest.mark.device
-def test_another_thread_that_waits_is_not_left_waiting(
-    device: Device, sent: Submitted
-) -> None:
-    batch, _ = doubling(device)
-    queue = device.compute_queue
-    seen: list[bool] = []
-    waiter = threading.Thread(target=lambda: seen.append(queue.wait(number)))
-    number = queue.submitted + 1
-    waiter.start()
-    sent.raises, sent.before = KeyboardInterrupt(), True
-    with pytest.raises(KeyboardInterrupt):
-        batch.submit()
-    waiter.join()
-    assert seen == [True]
+def test_another_thread_that_waits_is_not_left_waiting(device: Device) -> None:
+    """In a process of its own, without the validation layer.
+
+    Debian's (1.3.239) adds to its account of a semaphore under a lock for readers, and
+    may go round in it for ever where one thread waits for what another signals.
+    """
+    program = Path(__file__).with_name("interrupted_program.py")
+    variables = {**os.environ, config.VALIDATION.name: ""}
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=variables,
+    )
+    assert done.stdout.split() == ["True"] * 3, done.stderr
 
 
 @pytest.mark.device
