@@ -48,12 +48,13 @@ def window(weight: tuple[int, ...], options: dict[str, Any]) -> Window:
 
 
 def input_vjp_samples() -> tuple[Sample, ...]:
-    """Return gradients and filters of each convolution."""
+    """Return gradients, filters and a bias of each convolution."""
     found = []
     for x, weight, options in CONVOLUTIONS:
         size = window(weight, options).output(*x[2:])
         grad = (x[0], weight[0], *size)
-        found.append(sample(grad, weight, size=x[2:], options=options))
+        bias = (weight[1] * options.get("groups", 1),)
+        found.append(sample(grad, weight, bias, size=x[2:], options=options))
     return tuple(found)
 
 
@@ -67,18 +68,23 @@ def weight_vjp_samples() -> tuple[Sample, ...]:
     return tuple(found)
 
 
-def input_vjp(grad: Any, weight: Any, size: Any, options: dict[str, Any]) -> Any:
+def input_vjp(
+    grad: Any, weight: Any, bias: Any, size: Any, options: dict[str, Any]
+) -> Any:
     """Call the op with the options of its convolution."""
     frame = window(weight.shape, options)
     how = Convolution(frame, options.get("groups", 1), "")
-    return REGISTRY["conv2d_input_vjp"](grad, weight, size, how)
+    return REGISTRY["conv2d_input_vjp"](grad, weight, bias, size, how)
 
 
-def torch_input_vjp(grad: Any, weight: Any, size: Any, options: dict[str, Any]) -> Any:
+def torch_input_vjp(
+    grad: Any, weight: Any, bias: Any, size: Any, options: dict[str, Any]
+) -> Any:
     """Answer as PyTorch does."""
     channels = weight.shape[1] * options.get("groups", 1)
     shape = (grad.shape[0], channels, *size)
-    return torch.nn.grad.conv2d_input(shape, weight, grad, **options)
+    out = torch.nn.grad.conv2d_input(shape, weight, grad, **options)
+    return out + bias[:, None, None]
 
 
 def weight_vjp(grad: Any, x: Any, weight: Any, options: dict[str, Any]) -> Any:

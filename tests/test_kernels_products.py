@@ -204,11 +204,13 @@ def test_conv2d_input_vjp(device: Device, tile: dict[str, int], case: Any) -> No
     it = Convolution(case)
     m = it.x.shape[1] // it.groups
     n = it.x[:, 0].size
-    arguments = {"grad": it.grad, "weight": it.weight}
+    bias = np.arange(it.x.shape[1], dtype=np.float32)
+    arguments = {"grad": it.grad, "weight": it.weight, "bias": bias}
+    options = {"HAS_BIAS": 1, "A_ALONG_K": 1}
     out = run_convolution(
-        device, tile, it, "conv/igemm_tiled_dgrad", m, n, it.x, arguments, A_ALONG_K=1
+        device, tile, it, "conv/igemm_tiled_dgrad", m, n, it.x, arguments, **options
     )
-    close(out, it.grad_x(), it.weight.size)
+    close(out, it.grad_x() + bias[:, None, None], it.weight.size)
 
 
 @pytest.mark.parametrize(("tile", "case"), TILED_CONVOLUTIONS)

@@ -390,6 +390,9 @@ def _merged(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
 
 @rule("conv2d_input_vjp")
 def _conv2d_input_vjp(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
+    bias = bound["bias"]
+    if isinstance(bias, BatchedTensor):
+        return op(**{**bound, "bias": None}) + bias.reshape((-1, 1, 1))
     if isinstance(bound["weight"], BatchedTensor):
         return _one_by_one(op, bound, levels)
     grad = flat(bound["grad_out"], levels)

@@ -103,6 +103,14 @@ uvec3 pixel_of(uint row, uint column) {
         across * PHASES_ACROSS + phase % PHASES_ACROSS - BEFORE_W);
 }
 
+#ifdef BIAS
+// What is added to each row of the product; the first of split-K's slices has it.
+float bias_of(uint row) {
+    if (gl_WorkGroupID.z != 0) return 0;
+    return load(push.bias, RESULTS == PHASES ? row % CHANNELS : row);
+}
+#endif
+
 bool is_result(uint row, uint column) {
     bool inside = row < push.m && column < push.n;
     if (RESULTS != PHASES) return inside;

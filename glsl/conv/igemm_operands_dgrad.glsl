@@ -1,12 +1,16 @@
 // Implicit GEMM operands of dgrad, the gradient by the images, for matmul/*_body.glsl:
 // in channels x (out channels, taps) times (out channels, taps) x (batch, in pixels)
 // lint    integer-division: once for each column, before the K loop
+// lint    scalar-load: of the bias, once for each row, after the K loop
 
 #include "conv/arguments.glsl"
+
+layout(constant_id = 18) const uint HAS_BIAS = 0;
 
 layout(push_constant, std430) uniform Push {
     In grad;
     In weight;
+    In bias;
     Out out_;
     CONV2D_SIZES
 } push;
@@ -14,6 +18,7 @@ layout(push_constant, std430) uniform Push {
 // Read once, before any loop: lavapipe fetches push constants inside one lane by lane.
 In grad = push.grad;
 In weight = push.weight;
+In bias = push.bias;
 Out out_ = push.out_;
 ivec2 out_size = ivec2(push.out_height, push.out_width);
 uint in_plane = push.in_height * push.in_width;
@@ -21,6 +26,7 @@ uint out_plane = push.out_height * push.out_width;
 uint in_count = push.in_channels / push.groups;
 uint out_count = push.out_channels / push.groups;
 uint filter_size = in_count * TAPS;
+uint first_in = gl_WorkGroupID.z * in_count;
 
 #define Row uint
 #define Column Pixel
@@ -55,11 +61,13 @@ ACC load_b(Depth k, Column n) {
     return load_pixel(grad, pixel, out_size);
 }
 
-uint result_row(uint m) { return (gl_WorkGroupID.z * in_count + m) * in_plane; }
+uint result_row(uint m) { return (first_in + m) * in_plane; }
 
 uint result_column(uint n) {
     uint image = n / in_plane;
     return image * push.in_channels * in_plane + (n - image * in_plane);
 }
 
-ACC result(uint m, ACC sum) { return sum; }
+ACC result(uint m, ACC sum) {
+    return HAS_BIAS != 0 ? sum + load(bias, first_in + m) : sum;
+}

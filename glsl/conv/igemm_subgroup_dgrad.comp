@@ -1,8 +1,8 @@
 // Implicit GEMM dgrad, NCHW: gradient of conv2d by x, in gather form
 // grid    linear in tiles of ROWS x (COLUMNS * LOCAL_X); z: group
-// in      grad (batch, out_channels, out_height, out_width), weight
+// in      grad (batch, out_channels, out_height, out_width), weight, bias (in_channels)
 // out     out_ (batch, in_channels, in_height, in_width)
-// consts  KERNEL_H, KERNEL_W, STRIDE_*, PADDING_*, DILATION_*
+// consts  KERNEL_H, KERNEL_W, STRIDE_*, PADDING_*, DILATION_*, HAS_BIAS
 //         ROWS, COLUMNS; LOCAL_X is the subgroup size
 // source  matmul/subgroup_body.glsl on the operands of conv/igemm_operands_dgrad.glsl
 #version 460

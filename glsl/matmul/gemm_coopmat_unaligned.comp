@@ -2,7 +2,7 @@
 // grid    as matmul/gemm_coopmat.comp
 // in      a, b: 16-bit floats at any address, not padded, of sizes that are a tile at
 //         least, and with K_TAIL of any K; strides and batch strides count elements
-// out     as matmul/gemm_coopmat.comp, without IMPLICIT_GEMM and BIAS
+// out     as matmul/gemm_coopmat.comp, without IMPLICIT_GEMM
 // consts  as matmul/gemm_coopmat.comp, without EDGE_K and L2_PREFETCHES
 // source  matmul/gemm_coopmat.comp and lib/unaligned_load.glsl
 #version 460

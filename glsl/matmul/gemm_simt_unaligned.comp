@@ -2,7 +2,7 @@
 // grid    as matmul/gemm_simt.comp
 // in      a, b: float32 at any address, not padded, of sizes that are a tile at least;
 //         strides and batch strides count elements
-// out     as matmul/gemm_simt.comp, without IMPLICIT_GEMM and BIAS
+// out     as matmul/gemm_simt.comp, without IMPLICIT_GEMM
 // consts  as matmul/gemm_simt.comp
 // source  matmul/gemm_simt.comp
 #version 460

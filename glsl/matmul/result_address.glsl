@@ -1,7 +1,16 @@
-// GEMM result addressing: bounds and offset of a stored element, by row and column
+// GEMM result addressing: bounds and offset of a stored element, by row and column, and
+// the bias of a row
 #ifdef IMPLICIT_GEMM
 #include "conv/igemm_addressing.glsl"
-#elif defined(SIDE_BY_SIDE)
+#else
+#ifdef BIAS
+// What is added to each row of the product; the first of split-K's slices has it.
+float bias_of(uint row) {
+    uint part = GRID_MAPPED == 0 ? gl_WorkGroupID.z / push.batches : gl_WorkGroupID.z;
+    return GRID_MAPPED == 3 || part == 0 ? load(push.bias, row) : 0;
+}
+#endif
+#ifdef SIDE_BY_SIDE
 // Columns are those of several matrices: see matmul/simt_tile.glsl
 bool is_result(uint row, uint column) { return row < push.m && column < push.n; }
 
@@ -16,4 +25,5 @@ bool is_result(uint row, uint column) { return row < push.m && column < push.n; 
 uint result_at(uint row, uint column) {
     return (gl_WorkGroupID.z * push.m + row) * push.n + column;
 }
+#endif
 #endif

@@ -160,7 +160,7 @@ void main() {
             [[unroll]] for (uint j = 0; j < QUADS_N; ++j) {
 #ifdef BIAS
                 uint row = first_row + 4 * (i / 4 * ACROSS_M + y) + i % 4;
-                sum[i][j] += load(push.bias, min(row, rows - 1));
+                sum[i][j] += bias_of(min(row, rows - 1));
 #endif
                 tiles[pass + y * (BLOCK_N / 4) + j * ACROSS_N + x] = sum[i][j];
             }
@@ -186,7 +186,7 @@ void main() {
             [[unroll]] for (uint j = 0; j < QUADS_N; ++j) {
                 uint column = first_column + 4 * (j * ACROSS_N + x);
 #ifdef BIAS
-                results[j] += load(push.bias, min(row, rows - 1));
+                results[j] += bias_of(min(row, rows - 1));
 #endif
                 if (is_result(row, column))
                     epilogue(push.epilogue, result_at(row, column) / 4, results[j]);
@@ -198,7 +198,7 @@ void main() {
             [[unroll]] for (uint j = 0; j < QUADS_N; ++j) {
                 uint column = first_column + 4 * (j * ACROSS_N + x);
 #ifdef BIAS
-                sum[i][j] += load(push.bias, min(row, rows - 1));
+                sum[i][j] += bias_of(min(row, rows - 1));
 #endif
                 if (DIRECT_STORE != 0) {
                     OutVectors(push.out_).at[result_at(row, column) / 4] = sum[i][j];

@@ -11,11 +11,18 @@
 #define EACH_PASS [[unroll]]
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
     buffer OutVectors { uvec4 at[]; };
+#if BYTES == 4 || defined(OUT_ACC)
+#define WHOLE_SUMS
+#endif
+#ifdef WHOLE_SUMS
+const uint TOGETHER = 4;
+#else
 const uint TOGETHER = 16 / BYTES;
+#endif
 vec4 sums(uint at, float bias) { return uintBitsToFloat(tiles[at]) + bias; }
 void store_results(uint row, uint column, uint from, uint place) {
-    float bias = load(push.bias, row);
-#if BYTES == 4
+    float bias = bias_of(row);
+#ifdef WHOLE_SUMS
     uvec4 vector = floatBitsToUint(sums(from + place, bias));
 #else
 #if DTYPE == DTYPE_FLOAT16
@@ -76,7 +83,7 @@ ACC4 product_of(uint row, uint from, uint place) {
     ACC4 values = ACC4(words);
 #endif
 #ifdef BIAS
-    values += load(push.bias, row);
+    values += bias_of(row);
 #endif
     return values;
 }

@@ -67,8 +67,7 @@ def forward(call: ConvCall) -> Dispatch | None:
     """Return the direct convolution where it is the quicker kernel, otherwise None."""
     if not _is_few(call, call.out.shape[1]):
         return None
-    bias = "bias" if call.bias else "weight"
-    push: dict[str, Argument] = {"x": "x", "weight": "weight", "bias": bias}
+    push = _operands(call, "x")
     taps, (out_count, in_count) = _taps(call), _counts(call)
     push |= {"in_count": in_count, "out_count": out_count}
     push |= {"filter_out": in_count * taps, "filter_in": taps}
@@ -82,7 +81,7 @@ def input_vjp(call: ConvCall) -> Dispatch | None:
     if not _is_few(call, call.x.shape[1]):
         return None
     window = call.window
-    push: dict[str, Argument] = {"x": "grad_out", "weight": "weight", "bias": "weight"}
+    push = _operands(call, "grad_out")
     if window.stride == (1, 1):
         high, wide = (
             reach - 1 - pad for reach, pad in zip(window.reach, window.padding)
@@ -137,6 +136,12 @@ def weight_vjp(call: ConvCall) -> list[Dispatch] | None:
     if splits == 1:
         return [first]
     return [first, sum_rows(call.gpu, partial, weight, splits, weight.numel)]
+
+
+def _operands(call: ConvCall, source: str) -> dict[str, Argument]:
+    # Without a bias its address is not read; any will do.
+    bias = "bias" if call.bias else "weight"
+    return {"x": source, "weight": "weight", "bias": bias}
 
 
 def _is_few(call: ConvCall, channels: int) -> bool:

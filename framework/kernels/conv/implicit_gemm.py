@@ -91,6 +91,8 @@ class _ImplicitGemm(NamedTuple):
         Further constants of `conv/igemm_addressing.glsl`.
     bundle : int, default 1
         Groups in a bundle.
+    splits : bool, default True
+        Whether split-K is allowed.
     """
 
     call: ConvCall
@@ -102,6 +104,7 @@ class _ImplicitGemm(NamedTuple):
     nchw_size: GemmSize
     constants: dict[str, int] = {}  # noqa: RUF012 - never written to
     bundle: int = 1
+    splits: bool = True
 
     @property
     def mode(self) -> str:
@@ -110,12 +113,12 @@ class _ImplicitGemm(NamedTuple):
         if mode != BF16X3:
             return mode
         # Not where bf16x3 costs more than it saves, nor where its error would need
-        # slices of K, for their sums take no bias.
+        # slices of K that are not allowed.
         costs, width = model_of(self.call.gpu).gemm[mode], vector_width(mode)
         channels = ceil_div(self.windows.channels, width) * width
         depth = math.prod(self.windows.taps) * channels * self.bundle
         depth //= self.call.how.groups
-        deep = self.call.bias and depth > (costs.max_slice_depth or depth)
+        deep = not self.splits and depth > (costs.max_slice_depth or depth)
         small = math.prod(self.nchw_size) < costs.simt_below
         return SIMT if deep or small else mode
 
@@ -178,18 +181,17 @@ def forward(
     microseconds.
     """
     product = _forward_product(call)
-    splits = not call.bias
-    config = config or _best_config(product, call.weight.numel, limit, splits=splits)
+    config = config or _best_config(product, call.weight.numel, limit)
     if config is None:
         return _unsplit(forward, call, limit)
     product = _bundled(product, config.tile)
     left = _filters(product, config, call, for_input=False)
-    return _dispatches(product, config, left, call.bias)
+    return _dispatches(product, config, left)
 
 
 def forward_configs(call: ConvCall) -> dict[str, TileConfig]:
     """Return the tile configurations worth benchmarking for `forward`, by name."""
-    return _likely_configs(_forward_product(call), splits=not call.bias)
+    return _likely_configs(_forward_product(call))
 
 
 def _forward_product(call: ConvCall) -> _ImplicitGemm:
@@ -197,7 +199,10 @@ def _forward_product(call: ConvCall) -> _ImplicitGemm:
     windows = _window_grid(call)
     groups, depth = call.how.groups, math.prod(call.weight.shape[1:])
     nchw_size = GemmSize(rows // groups, windows.number, depth, groups)
-    return _ImplicitGemm(call, windows, "x", rows, call.out, IMAGES, nchw_size)
+    # The sums of slices take no epilogue, which mostly follows a bias.
+    return _ImplicitGemm(
+        call, windows, "x", rows, call.out, IMAGES, nchw_size, splits=not call.bias
+    )
 
 
 def input_vjp(
@@ -346,16 +351,14 @@ def _unsplit(
     return rule(call._replace(how=call.how._replace(mode=SIMT)), None, limit)
 
 
-def _best_config(
-    product: _ImplicitGemm, left: int, limit: float, *, splits: bool = True
-) -> TileConfig | None:
+def _best_config(product: _ImplicitGemm, left: int, limit: float) -> TileConfig | None:
     """Return the quickest tile configuration, or None where others are quicker.
 
     `left` is the size of the left operand; `limit` the microseconds of another kernel,
-    beside those for NCHW; `splits` allows split-K.
+    beside those for NCHW.
     """
     model = model_of(product.call.gpu)
-    ranked = _ranked_configs(product, splits=splits)
+    ranked = _ranked_configs(product)
     if not ranked or not _may_compile(product):
         return None
     config, time = ranked[0]
@@ -366,19 +369,15 @@ def _best_config(
     return config if time < min(nchw, limit) else None
 
 
-def _likely_configs(
-    product: _ImplicitGemm, *, splits: bool = True
-) -> dict[str, TileConfig]:
+def _likely_configs(product: _ImplicitGemm) -> dict[str, TileConfig]:
     """Return the best configuration of each tile by name, the quickest first."""
     best: dict[Tile, TileConfig] = {}
-    for config, _ in _ranked_configs(product, splits=splits):
+    for config, _ in _ranked_configs(product):
         best.setdefault(config.tile, config)
     return {config.name: config for config in best.values()}
 
 
-def _ranked_configs(
-    product: _ImplicitGemm, *, splits: bool
-) -> list[tuple[TileConfig, float]]:
+def _ranked_configs(product: _ImplicitGemm) -> list[tuple[TileConfig, float]]:
     """Return tile configurations with modelled times, the quickest first.
 
     Empty if the kernel does not take the convolution.
@@ -389,12 +388,12 @@ def _ranked_configs(
         rows.setdefault(_bundled(product, tile).bundle, set()).add(tile.m)
     found: list[tuple[TileConfig, float]] = []
     for bundle, those in rows.items():
-        found += _timed_configs(product._replace(bundle=bundle), those, splits=splits)
+        found += _timed_configs(product._replace(bundle=bundle), those)
     return sorted(found, key=lambda each: each[1])
 
 
 def _timed_configs(
-    product: _ImplicitGemm, rows: set[int], *, splits: bool
+    product: _ImplicitGemm, rows: set[int]
 ) -> list[tuple[TileConfig, float]]:
     """Return the configurations of tiles of these rows, with modelled times."""
     gpu, mode, sizes = product.call.gpu, product.mode, product.sizes
@@ -412,7 +411,7 @@ def _timed_configs(
         return []
     model, found = model_of(gpu), []
     efficiency = model.gathered_efficiency if mode != SIMT else {}
-    for config in tile_configs(gpu, mode, sizes, MAX_SPLITS if splits else 1):
+    for config in tile_configs(gpu, mode, sizes, MAX_SPLITS if product.splits else 1):
         tile = config.tile
         rate = efficiency.get((tile.m, tile.n), tile.efficiency)
         gathered = config._replace(tile=tile._replace(efficiency=rate))
@@ -462,14 +461,14 @@ def _filters(
 
 
 def _dispatches(
-    product: _ImplicitGemm, config: TileConfig, left: _LeftOperand, bias: bool = False
+    product: _ImplicitGemm, config: TileConfig, left: _LeftOperand
 ) -> list[Dispatch] | None:
     """Return the packing, the GEMM and, with split-K, the reduction of its slices."""
     tile, out, windows = config.tile, product.out, product.windows
     steps = _steps(product, config)
     split_steps = ceil_div(steps, config.splits)
     splits = ceil_div(steps, split_steps)
-    if splits > MAX_GROUPS or (bias and splits > 1):
+    if splits > (MAX_GROUPS if product.splits else 1):
         return None
     halves = Halves() if product.halves > 1 else None
     vectors = product.channel_vectors
@@ -486,12 +485,12 @@ def _dispatches(
         "a_batch": numel, "b_batch": 0,
         "last_row": left.padded - tile.m, "last_column": n,
     }  # fmt: skip
-    if bias:
+    if product.call.bias:
         push["bias"] = "bias"
     kernel = "matmul/gemm_simt" if product.mode == SIMT else "matmul/gemm_coopmat"
     grid = fold_grid(ceil_div(m, tile.m) * ceil_div(n, tile.n), splits)
     constants = _constants(product, config, left, split_steps)
-    defines = _defines(product, config, partial=partial, bias=bias)
+    defines = _defines(product, config, partial=partial)
     found = [left.copy.dispatch, right.dispatch]
     found.append(Dispatch(kernel, grid, push, constants, defines))
     if product.kind == FILTERS:
@@ -541,10 +540,10 @@ def _window_constants(product: _ImplicitGemm) -> dict[str, int]:
 
 
 def _defines(
-    product: _ImplicitGemm, config: TileConfig, *, partial: bool, bias: bool
+    product: _ImplicitGemm, config: TileConfig, *, partial: bool
 ) -> dict[str, str]:
     defines = {**storage_defines(product.dtype, out_acc=partial), "IMPLICIT_GEMM": "1"}
-    if bias:
+    if product.call.bias:
         defines["BIAS"] = "1"
     stored = 4 if partial else product.dtype.itemsize
     if config.wide and product.mode != SIMT:

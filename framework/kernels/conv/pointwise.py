@@ -38,15 +38,7 @@ def forward(call: ConvCall) -> list[Dispatch] | None:
     """
     rows, depth = call.weight.shape[:2]
     filters = _view(call.weight, (call.x.shape[0], rows, depth), (0, depth, 1))
-    found = _product(call, filters, call.x, "x")
-    if found is None or not call.bias:
-        return found
-    *copies, product = found
-    if product.push["out_"] != "out":
-        return None
-    push = {**product.push, "bias": "bias"}
-    defines = {**product.defines, "BIAS": "1"}
-    return [*copies, dataclasses.replace(product, push=push, defines=defines)]
+    return _product(call, filters, call.x, "x")
 
 
 def input_vjp(call: ConvCall) -> list[Dispatch] | None:
@@ -114,6 +106,31 @@ def _product(
     call: ConvCall, filters: StridedSpec, images: TensorSpec, source: str
 ) -> list[Dispatch] | None:
     """Return the GEMM of filters and the images that the op calls `source`."""
+    found = _plain_product(call, filters, images, source)
+    return _with_bias(call, found) if found and call.bias else found
+
+
+def _with_bias(call: ConvCall, found: list[Dispatch]) -> list[Dispatch]:
+    """Return the dispatches of a GEMM that adds the op's `bias` to its rows.
+
+    Of several products each has the rows after those of the one before.
+    """
+    made, row = [], 0
+    for each in found:
+        if each.kernel.startswith("matmul/gemm_"):
+            own = BufferOffset("bias", row * call.x.dtype.itemsize) if row else "bias"
+            push = {**each.push, "bias": own}
+            defines = {**each.defines, "BIAS": "1"}
+            row += int(each.push["m"])  # type: ignore[arg-type]  # an int
+            each = dataclasses.replace(each, push=push, defines=defines)
+        made.append(each)
+    return made
+
+
+def _plain_product(
+    call: ConvCall, filters: StridedSpec, images: TensorSpec, source: str
+) -> list[Dispatch] | None:
+    """Return the GEMM without a bias."""
     pixels = math.prod(images.shape[2:])
     pixel = Window((1, 1), (1, 1), (0, 0), call.window.dilation)
     if call.window != pixel or pixels % (16 // images.dtype.itemsize):

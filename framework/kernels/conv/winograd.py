@@ -264,7 +264,7 @@ def forward(call: ConvCall) -> list[Dispatch] | None:
     if frame is None:
         return None
     strides = call.weight.shape[1], 1
-    return _convolved(frame, "x", strides, bias=call.bias, turned=False)
+    return _convolved(frame, "x", strides, turned=False)
 
 
 def input_vjp(call: ConvCall) -> list[Dispatch] | None:
@@ -273,7 +273,7 @@ def input_vjp(call: ConvCall) -> list[Dispatch] | None:
     if frame is None:
         return None
     strides = 1, call.weight.shape[1]
-    return _convolved(frame, "grad_out", strides, bias=False, turned=True)
+    return _convolved(frame, "grad_out", strides, turned=True)
 
 
 def weight_vjp(call: ConvCall) -> list[Dispatch] | None:
@@ -313,7 +313,7 @@ def weight_vjp(call: ConvCall) -> list[Dispatch] | None:
 
 
 def _convolved(
-    frame: _Frame, source: str, strides: Pair, *, bias: bool, turned: bool
+    frame: _Frame, source: str, strides: Pair, *, turned: bool
 ) -> list[Dispatch]:
     """Return the dispatches of a convolution of the images that the op calls `source`.
 
@@ -333,7 +333,7 @@ def _convolved(
         each = gemm_dispatches(gpu, left, right, SIMT, float32)
         memory = {"a": filters, "b": images, "out": products}
         found += with_memory(each, memory)
-        found.append(_output(frame, products, piece, bias))
+        found.append(_output(frame, products, piece, frame.call.bias))
     return found
 
 

@@ -388,9 +388,7 @@ def _transposed(
         pixels, filters = x, weight
         if dims == 1:
             pixels, filters = images(x, dims), images(weight, dims)
-        out = _conv2d_input_vjp(pixels, filters, checked.size, checked.how)
-        if bias is not None:
-            out = out + reshape(bias, (bias.layout.shape[0], 1, 1))
+        out = _conv2d_input_vjp(pixels, filters, bias, checked.size, checked.how)
         return out if dims == 2 else autocast_passthrough(out, x, dims)
     groups = _check_filters(name, x, weight, dims, groups)
     if x.dtype in POOLED_INTEGERS:
@@ -436,15 +434,14 @@ def _transposed(
             name,
             pixels,
             filters,
-            lambda x, weight: _conv2d_input_vjp(x, weight, size, how),
+            lambda x, weight: _conv2d_input_vjp(x, weight, None, size, how),
         )
-    else:
-        check_bias_dtype(name, x, bias)
-        out = _conv2d_input_vjp(pixels, filters, size, how)
-        if key:
-            _checked.add(key, _Checked(how, size))
-    if bias is not None:
-        out = out + reshape(bias, (bias.numel(), 1, 1))
+        out = out if bias is None else out + reshape(bias, (bias.numel(), 1, 1))
+        return autocast_passthrough(out, x, dims)
+    check_bias_dtype(name, x, bias)
+    if key:
+        _checked.add(key, _Checked(how, size))
+    out = _conv2d_input_vjp(pixels, filters, bias, size, how)
     return autocast_passthrough(out, x, dims)
 
 

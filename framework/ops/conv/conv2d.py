@@ -64,7 +64,9 @@ def _conv2d_vjp(
 ) -> tuple[Tensor | None, ...]:
     height, width = x.layout.shape[2:]
     return (
-        _conv2d_input_vjp(grad, weight, (height, width), how) if needs[0] else None,
+        _conv2d_input_vjp(grad, weight, None, (height, width), how)
+        if needs[0]
+        else None,
         _conv2d_weight_vjp(grad, x, how) if needs[1] else None,
         sum(grad, (0, 2, 3)) if needs[2] else None,
     )
@@ -188,16 +190,27 @@ def _grouped(x: np.ndarray, groups: int) -> np.ndarray:
 
 @primitive(dtypes=FLOAT, typed="grad_out")
 def _conv2d_input_vjp(
-    grad_out: Tensor, weight: Tensor, size: Pair, how: Convolution
+    grad_out: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    size: Pair,
+    how: Convolution,
 ) -> Tensor:
-    """Return the gradient of a convolution with respect to its images (dgrad)."""
+    """Return the gradient of a convolution with respect to its images (dgrad).
+
+    A transposed convolution has a bias, which is added to each channel.
+    """
 
 
 @_conv2d_input_vjp.spec
 def _conv2d_input_vjp_spec(
-    grad_out: TensorSpec, weight: TensorSpec, size: Pair, how: Convolution
+    grad_out: TensorSpec,
+    weight: TensorSpec,
+    bias: TensorSpec | None,
+    size: Pair,
+    how: Convolution,
 ) -> TensorSpec:
-    check_same_dtype("conv2d_input_vjp", grad_out=grad_out, weight=weight)
+    check_same_dtype("conv2d_input_vjp", grad_out=grad_out, weight=weight, bias=bias)
     return how.x(grad_out, weight, size)
 
 
@@ -207,11 +220,12 @@ def _conv2d_input_vjp_vjp(
     grad_out: Tensor,
     weight: Tensor,
     how: Convolution,
-    needs: tuple[bool, bool],
-) -> tuple[Tensor | None, Tensor | None]:
+    needs: tuple[bool, bool, bool],
+) -> tuple[Tensor | None, ...]:
     return (
         _conv2d(grad, weight, None, how) if needs[0] else None,
         _conv2d_weight_vjp(grad_out, grad, how) if needs[1] else None,
+        sum(grad, (0, 2, 3)) if needs[2] else None,
     )
 
 
@@ -220,10 +234,11 @@ def _conv2d_input_vjp_kernel(
     gpu: DeviceInfo,
     grad_out: StridedSpec,
     weight: StridedSpec,
+    bias: StridedSpec | None,
     size: Pair,
     how: Convolution,
 ) -> Found:
-    call = ConvCall(gpu, how, how.x(grad_out, weight, size), weight, grad_out)
+    call = _input_call(gpu, grad_out, weight, bias, size, how)
     found: Found | None
     if how.groups == 1:
         found = pointwise.input_vjp(call)
@@ -244,10 +259,11 @@ def _conv2d_input_vjp_candidates(
     gpu: DeviceInfo,
     grad_out: StridedSpec,
     weight: StridedSpec,
+    bias: StridedSpec | None,
     size: Pair,
     how: Convolution,
 ) -> Candidates:
-    call = ConvCall(gpu, how, how.x(grad_out, weight, size), weight, grad_out)
+    call = _input_call(gpu, grad_out, weight, bias, size, how)
     candidates = _nchw_candidates(call, _conv2d_input_vjp_tiles, conv_direct.input_vjp)
     if how.groups == 1:
         candidates[GEMM_NCHW] = functools.partial(pointwise.input_vjp, call)
@@ -255,6 +271,18 @@ def _conv2d_input_vjp_candidates(
     tile_configs = implicit_gemm.input_vjp_configs(call)
     candidates |= _nhwc_candidates(call, implicit_gemm.input_vjp, tile_configs)
     return candidates
+
+
+def _input_call(
+    gpu: DeviceInfo,
+    grad_out: StridedSpec,
+    weight: StridedSpec,
+    bias: StridedSpec | None,
+    size: Pair,
+    how: Convolution,
+) -> ConvCall:
+    x = how.x(grad_out, weight, size)
+    return ConvCall(gpu, how, x, weight, grad_out, bias is not None)
 
 
 def _conv2d_input_vjp_tiles(call: ConvCall) -> Dispatch:
@@ -265,10 +293,12 @@ def _conv2d_input_vjp_tiles(call: ConvCall) -> Dispatch:
         call.weight.dtype,
     )
     push: dict[str, Argument] = {
-        "grad": "grad_out", "weight": "weight", "out_": "out", **call.sizes(),
+        "grad": "grad_out", "weight": "weight", "out_": "out",
+        "bias": "bias" if call.bias else "weight",
+        **call.sizes(),
     }  # fmt: skip
     kernel = ("conv/igemm_tiled_dgrad", "conv/igemm_subgroup_dgrad")
-    constants = call.window.constants()
+    constants = {**call.window.constants(), "HAS_BIAS": int(call.bias)}
     return tiled_gemm_dispatch(
         call.gpu, kernel, product, call.how.groups, push, constants
     )
@@ -276,14 +306,19 @@ def _conv2d_input_vjp_tiles(call: ConvCall) -> Dispatch:
 
 @_conv2d_input_vjp.reference
 def _conv2d_input_vjp_reference(
-    grad_out: np.ndarray, weight: np.ndarray, size: Pair, how: Convolution
+    grad_out: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None,
+    size: Pair,
+    how: Convolution,
 ) -> np.ndarray:
     filters = weight.reshape(how.groups, -1, *weight.shape[1:])
     grad = _grouped(grad_out, how.groups)
     patches = np.einsum("bgohw,gocij->bgchwij", grad, filters, optimize=True)
     channels = weight.shape[1] * how.groups
     shape = (grad_out.shape[0], channels, *grad_out.shape[2:], *how.window.kernel)
-    return how.window.overlap_add(patches.reshape(shape), size)
+    out = how.window.overlap_add(patches.reshape(shape), size)
+    return out if bias is None else out + bias[:, None, None]
 
 
 @primitive(dtypes=FLOAT, typed="grad_out")
@@ -310,7 +345,9 @@ def _conv2d_weight_vjp_vjp(
     height, width = x.layout.shape[2:]
     return (
         _conv2d(x, grad, None, how) if needs[0] else None,
-        _conv2d_input_vjp(grad_out, grad, (height, width), how) if needs[1] else None,
+        _conv2d_input_vjp(grad_out, grad, None, (height, width), how)
+        if needs[1]
+        else None,
     )
 
 

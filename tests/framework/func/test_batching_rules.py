@@ -81,6 +81,16 @@ ROWS: dict[str, Row] = {
         lambda lib, x, w, b: functional(lib).conv2d(x, w, b, padding=1),
         ((3, 2, 2, 5, 5), (3, 4, 2, 3, 3), (3, 4)),
     ),
+    "transposed convolution": (
+        lambda lib, x, w, b: functional(lib).conv_transpose2d(x, w, b),
+        ((3, 2, 2, 5, 5), (3, 2, 4, 3, 3), (3, 4)),
+    ),
+    "one transposed convolution": (
+        lambda lib, x, b: functional(lib).conv_transpose2d(
+            x, lib.ones(2, 4, 3, 3), b, 2
+        ),
+        ((3, 2, 2, 5, 5), (3, 4)),
+    ),
     "pools": (
         lambda lib, x: (
             functional(lib).max_pool2d(x, 2) + functional(lib).avg_pool2d(x, 2)

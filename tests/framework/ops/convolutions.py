@@ -85,6 +85,7 @@ def both_ways(
     make: Callable[..., fw.Tensor],
     shapes: Sequence[tuple[int, ...]],
     options: dict[str, Any],
+    name: str = "conv2d",
 ) -> list[tuple[fw.Tensor, np.ndarray]]:
     """Return the result and the gradients of a convolution, each beside PyTorch's.
 
@@ -95,7 +96,9 @@ def both_ways(
     shapes : sequence of tuples
         Of images and filters, and of a bias if there is one.
     options : dict
-        As `conv2d` takes them.
+        As the function takes them.
+    name : str, default "conv2d"
+        Of the function.
     """
     rng = np.random.default_rng(0)
     arrays = [rng.uniform(-1, 1, shape).astype(np.float32) for shape in shapes]
@@ -103,7 +106,10 @@ def both_ways(
     twins = [torch.tensor(each.detach().numpy(), dtype=torch.float64) for each in mine]
     for twin in twins:
         twin.requires_grad_()
-    found, wanted = ops.conv2d(*mine, **options), F.conv2d(*twins, **options)
+    found, wanted = (
+        getattr(module, name)(*given, **options)
+        for module, given in ((ops, mine), (F, twins))
+    )
     grad = make(rng.uniform(-1, 1, found.shape).astype(np.float32))
     found.backward(grad)
     wanted.backward(torch.from_numpy(grad.numpy()).double())
@@ -120,11 +126,12 @@ def check(
     options: dict[str, Any],
     dtype: str = "float32",
     bound: float = 1e-6,
+    name: str = "conv2d",
 ) -> None:
     """Compare a convolution and its gradients with PyTorch's in float64."""
 
     def make(array: np.ndarray, grad: bool = False) -> fw.Tensor:
         return fw.tensor(array, dtype, gpu, grad)
 
-    for found, wanted in both_ways(make, shapes, options):
+    for found, wanted in both_ways(make, shapes, options, name):
         assert relative_error(found.detach().numpy(), wanted) < bound

@@ -14,6 +14,7 @@ from tests.framework.ops.convolutions import (
     Convolved,
     both_ways,
     call_of,
+    check,
     name_of,
     on_any_device,
 )
@@ -119,6 +120,21 @@ def test_register_tiles(
     assert taken["forward"] == ["conv/direct"]
     assert taken["input_vjp"] == [dgrad]
     assert taken["weight_vjp"][0] == "conv/direct_wgrad"
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_transposed_convolution_adds_its_bias(
+    gpu: GpuDevice,
+    taken: dict[str, list[str]],
+    stride: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    skip_where_it_crashes(gpu.gpu.info)
+    monkeypatch.setattr(direct, "MIN_TILES", 0)
+    shapes = ((2, 6, 5, 7), (6, 2, 3, 3), (4,))
+    options = {"groups": 2, "stride": stride, "padding": 1}
+    check(gpu, shapes, options, name="conv_transpose2d")
+    assert taken["input_vjp"] == ["conv/direct" if stride == 1 else "conv/depthwise"]
 
 
 def test_an_infinity_behind_the_last_window_counts_nowhere(

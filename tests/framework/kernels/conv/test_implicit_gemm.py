@@ -254,6 +254,66 @@ def test_sums_on_matrix_units_begin_where_a_phase_has_taps(
     assert any("FILTER_LINES" in each.constants for each in kernels)
 
 
+# Stride phases with and without a tap, stride 1, groups in bundles and bf16x3 with sums
+# of slices.
+TRANSPOSED: list[Convolved] = [
+    ((2, 16, 5, 6), (16, 24, 3, 3), {"stride": 2, "padding": 1, "output_padding": 1}),
+    ((1, 16, 4, 4), (16, 20, 1, 2), {"stride": (2, 3)}),
+    ((2, 16, 4, 8), (16, 24, 3, 3), {"padding": 1}),
+    ((1, 64, 4, 5), (64, 4, 3, 3), {"groups": 16, "stride": 2}),
+]
+
+
+@pytest.mark.parametrize("splits", [1, 3])
+@pytest.mark.parametrize("row", TRANSPOSED, ids=name_of)
+def test_a_transposed_convolution_adds_its_bias(
+    gpu: GpuDevice,
+    taken: dict[str, list[str]],
+    row: Convolved,
+    splits: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(direct, "MOST_ROWS", 0)  # Which hardware would take it by.
+    config = TileConfig(SIMT_TILES[3], splits)
+    monkeypatch.setattr(implicit_gemm, "_best_config", lambda *_, **__: config)
+    forget_plans()
+    x, weight, options = row
+    bias = (weight[1] * options.get("groups", 1),)
+    check(gpu, (x, weight, bias), options, name="conv_transpose2d")
+    assert taken["input_vjp"].count("matmul/gemm_simt") == 1
+
+
+@pytest.mark.parametrize("splits", [1, 3])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("row", TRANSPOSED[:3], ids=name_of)
+def test_a_transposed_convolution_adds_its_bias_on_matrix_units(
+    gpu: GpuDevice,
+    split_products: list[Dispatch],
+    row: Convolved,
+    dtype: str,
+    splits: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = TileConfig(TENSOR_CORE_TILES[3], splits, wide=True)
+    monkeypatch.setattr(implicit_gemm, "_best_config", lambda *_, **__: config)
+    rng = np.random.default_rng(0)
+    x, weight, options = row
+    arrays = [
+        rng.integers(-2, 3, shape).astype(np.float32)
+        for shape in (x, weight, weight[1:2])
+    ]
+    tensors = [fw.tensor(each, dtype, gpu) for each in arrays]
+    found = ops.conv_transpose2d(*tensors, **options)
+    twins = [torch.from_numpy(each) for each in arrays]
+    wanted = F.conv_transpose2d(twins[0], twins[1], twins[2], **options)
+    if dtype != "float32":
+        wanted = wanted.to(getattr(torch, dtype)).float()
+    # Small whole numbers, whose sums are exact.
+    np.testing.assert_array_equal(found.float().numpy(), wanted.numpy())
+    product = next(each for each in split_products if "EMULATED" in each.defines)
+    assert "BIAS" in product.defines
+
+
 # Groups that fill a tile each, in bundles, all in one; with a bias or without.
 GROUPED: list[tuple[Convolved, int]] = [
     (((2, 32, 6, 6), (64, 16, 3, 3), {"groups": 2, "padding": 1}), 1),

@@ -113,6 +113,16 @@ def test_result_and_gradients(
     assert set(taken) == set(PASSES)
 
 
+@pytest.mark.parametrize("row", CONVOLUTIONS[:2], ids=name_of)
+def test_a_transposed_convolution_adds_its_bias(
+    gpu: GpuDevice, taken: dict[str, list[Dispatch]], row: Convolved
+) -> None:
+    x, (channels, filters, *kernel), options = row
+    shapes = (x, (filters, channels, *kernel), (channels,))
+    check(gpu, shapes, options, bound=2e-6, name="conv_transpose2d")
+    assert taken["input_vjp"][-1].constants["HAS_BIAS"] == 1
+
+
 @pytest.mark.core
 def test_pieces(
     gpu: GpuDevice, taken: dict[str, list[Dispatch]], monkeypatch: pytest.MonkeyPatch

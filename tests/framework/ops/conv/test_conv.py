@@ -82,6 +82,32 @@ def test_result_and_gradients(
         as_in_torch(make, call, twin, *shapes, scale=20, **options)
 
 
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"stride": 2, "padding": 1, "output_padding": 1},
+        {"padding": 1, "dilation": 2},
+        {"stride": 2, "groups": 2},
+    ],
+)
+def test_a_bias_takes_no_dispatch(
+    dims: int, options: dict[str, Any], gpu: GpuDevice
+) -> None:
+    """Transposed convolutions add it to what they store."""
+    call = getattr(ops, f"conv_transpose{dims}d")
+    x = fw.ones((2, 4, *(5, 6, 4)[:dims]), device=gpu)
+    weight = fw.ones((4, 4, *(3,) * dims), device=gpu)
+    bias = fw.ones((4 * options.get("groups", 1),), device=gpu)
+    fw.eval(x, weight, bias)
+    counts = []
+    for each in (None, bias):
+        before = gpu.gpu.counters.snapshot()
+        fw.eval(call(x, weight, each, **options))
+        counts.append((gpu.gpu.counters.snapshot() - before).dispatches)
+    assert counts[0] == counts[1]
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
 def test_other_dtypes_have_gradients(dtype: str, gpu: GpuDevice) -> None:
     shapes = ((3, 2, 6, 6), (4, 2, 3, 3), (4,))

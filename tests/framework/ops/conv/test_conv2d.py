@@ -87,7 +87,7 @@ def test_the_own_choice_is_a_candidate(
     call = call._replace(how=call.how._replace(mode=mode))
     calls: dict[str, tuple[Any, ...]] = {
         "conv2d": (call.x, call.weight, None),
-        "conv2d_input_vjp": (call.out, call.weight, call.size),
+        "conv2d_input_vjp": (call.out, call.weight, None, call.size),
         "conv2d_weight_vjp": (call.out, call.x),
     }
     for name, given in calls.items():
@@ -107,7 +107,7 @@ def test_images_of_no_whole_tiles_are_merged(
     call = call_of(discrete, (64, 256, edge, edge), 1024, window)
     for name, given in (
         ("conv2d", (call.x, call.weight, None)),
-        ("conv2d_input_vjp", (call.out, call.weight, call.size)),
+        ("conv2d_input_vjp", (call.out, call.weight, None, call.size)),
     ):
         op = REGISTRY[name]
         assert isinstance(op, Primitive)
