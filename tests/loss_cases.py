@@ -248,11 +248,14 @@ LOSSES = {
                     Draw((rows,), 0, classes, "int32"),
                     Draw((rows,), 2, 3),
                     Draw((rows,), 0, 1),
-                    Draw((rows,)),
+                    Draw(grads),
                 ),
                 {"ignore_index": 1, "label_smoothing": 0.25},
             )
-            for rows, classes in ((7, 5), (0, 5), (1, 1))
+            for rows, classes, grads in (
+                *((7, 5, (7,)), (7, 5, ())),
+                *((0, 5, (0,)), (1, 1, (1,))),
+            )
         ),
         rows_gradient,
         gradient=False,

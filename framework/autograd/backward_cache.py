@@ -2,10 +2,10 @@
 
 A training loop differentiates the same tape in every step. The nodes that the rules
 create depend on the wiring of the tape, on the calls that recorded its entries (equal
-calls share their `GradNode.kind`), on their order and their scalars, and on nothing
-else. So the first pass over a tape is only noted, the second is recorded, and the next
-ones replay its nodes without running the rules: the same signatures, on the tensors
-that are saved now.
+calls share their `GradNode.kind`), on their order and their scalars, on whether what
+arrives is the constant 1, and on nothing else. So the first pass over a tape is only
+noted, the second is recorded, and the next ones replay its nodes without running the
+rules: the same signatures, on the tensors that are saved now.
 
 Only the library's own rules are known to be pure. Other rules, and hooks, divide a pass
 into segments, each of which is looked up with the gradients that have arrived at it.
@@ -26,6 +26,7 @@ from ..base.dtype import DType
 from ..base.shape import Layout, TensorSpec
 from ..eager.base_tensor import assembled
 from ..eager.node_recorder import NodeRecorder, RecordedNode, replay_nodes
+from ..ir.constants import is_one
 from ..ir.lazy_graph import Array, Value
 from ..scheduler.scheduler import submit_pieces
 from .partial_grad import PartialGrad
@@ -142,7 +143,7 @@ class TapeSegment:
         value, layout = grad.array.value, grad.layout
         self._layouts.append(layout)
         number = self.values.setdefault(value, len(self.values))
-        self.key += (at, number, id(layout), id(value.dtype))
+        self.key += (at, number, id(layout), id(value.dtype), is_one(value))
         return True
 
     def _read_nodes(self) -> bool:

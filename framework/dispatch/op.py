@@ -80,6 +80,9 @@ class Op(Generic[P, R]):
     elementwise_form : Op or None
         Element-wise op of one tensor that gives the same, which takes the place of one
         that is not element-wise where that is fused with what makes the operand.
+    shorter_form : Op or None
+        Op of the first operands that makes the first results alone, which takes the
+        place of this one where nothing reads the others.
     source : (str, DType) or None
         Source of an element-wise op without operands in memory: one of
         `codegen.ir.program.GENERATED`, and its dtype; `operands` then names it first.
@@ -102,6 +105,7 @@ class Op(Generic[P, R]):
     operands: tuple[str, ...] = ()
     row_major = False
     elementwise_form: Op[..., Any] | None = None
+    shorter_form: Op[..., Any] | None = None
     source: tuple[str, DType] | None = None
     reduction: str | None = None
     policy: Policy | None = None

@@ -31,14 +31,13 @@ from ..codegen.epilogue_fusion import (
     dispatch_class,
     fuse_epilogues,
 )
-from ..codegen.glsl.aliasing import (
-    in_place_pairs,
-)
+from ..codegen.glsl.aliasing import in_place_pairs
 from ..codegen.layout_propagation import propagate_layouts
 from ..codegen.norm_prologue import NormPrologue, fuse_norms
 from ..codegen.partitioner import SWITCHED_OFF, FusionNode, boundaries, group
 from ..codegen.rematerialize import operations_of, rematerialised
 from ..codegen.rowwise_kernel import row_space, subgroup_of
+from ..codegen.unread_results import drop_unread_results
 from ..ir.host_step import host_steps
 from ..ir.kernel_call import (
     Dispatch,
@@ -238,7 +237,7 @@ class _Builder:
         cache: LoweringCache,
     ) -> None:
         self.gpu = gpu
-        nodes = absorb_casts(nodes, external)
+        nodes = absorb_casts(drop_unread_results(nodes, external), external)
         nodes = propagate_layouts(nodes, external, self._is_generated)
         self.nodes = nodes
         self.slots = slots

@@ -11,25 +11,27 @@ from ...autograd.decomposed import DecomposedNode, Operand, on_tape
 from ...autograd.engine import is_grad_enabled
 from ...autograd.shown_hooks import MAX_NODES, key_of, nodes_between
 from ...autograd.tape import Edge, GradNode, ShownNode, edge_of, shown_node
-from ...base.dtype import FLOAT, SINGLE, float32, float64, promote
+from ...base.dtype import FLOAT, SINGLE, float64, promote
 from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
-from ...kernels.cross_entropy import SITE, grad_dispatch, loss_dispatches
+from ...kernels.cross_entropy import SITE, loss_dispatches
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.compare import where
 from ..indexing.row_index import INDEX
+from ..movement.slice import select
 from ..norm.softmax import log_softmax
 from ..reduce.sum import sum
 from ..source import fill_like
 from ..view import permute, reshape, unsqueeze
 from .cross_entropy_fused import (
+    _cross_entropy_rows_with_grad,
     cross_entropy_with_grad,
-    differentiable_vjp,
     is_grad_fused,
 )
+from .cross_entropy_gradient import cross_entropy_dlogits, differentiable_vjp
 from .elementwise import check_reduction
 from .nll import check_labels, labels_in_words, nll_loss, nll_losses, per_class
 
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
 _DTYPES = {"logits": FLOAT, "labels": INDEX}
 # The shader takes exponentials, which GLSL has of floats only.
 _DEVICE_DTYPES = {"logits": SINGLE}
-_STATISTIC = (float32, float64)
 
 
 @primitive(
@@ -94,11 +95,23 @@ def _cross_entropy_rows_vjp(
             None,
         )
     return (
-        _cross_entropy_dlogits(
-            logits, labels, greatest, log_total, grad, ignore_index, label_smoothing
+        cross_entropy_dlogits(
+            logits,
+            labels,
+            greatest,
+            log_total,
+            _shared(grad),
+            ignore_index,
+            label_smoothing,
         ),
         None,
     )
+
+
+def _shared(grad: Tensor) -> Tensor:
+    """Return the scalar that a gradient by rows repeats, or the gradient."""
+    repeats = grad.layout.strides == (0,) and grad.layout.shape[0] > 0
+    return select(grad, 0, 0) if repeats else grad
 
 
 @_cross_entropy_rows.reference
@@ -117,64 +130,8 @@ def _cross_entropy_rows_reference(
     return np.where(counted, losses, 0), greatest, log_total, counted
 
 
-@primitive(
-    dtypes={
-        **_DTYPES,
-        "greatest": _STATISTIC,
-        "log_total": _STATISTIC,
-        "grad_rows": _STATISTIC,
-    },
-    device_dtypes=_DEVICE_DTYPES,
-    typed="logits",
-)
-def _cross_entropy_dlogits(
-    logits: Tensor,
-    labels: Tensor,
-    greatest: Tensor,
-    log_total: Tensor,
-    grad_rows: Tensor,
-    ignore_index: int,
-    label_smoothing: float,
-) -> Tensor:
-    """Return dlogits, (softmax - target) * grad per row; 0 in ignored rows."""
-
-
-@_cross_entropy_dlogits.spec
-def _cross_entropy_dlogits_spec(logits: TensorSpec, **_: object) -> TensorSpec:
-    return logits
-
-
-@_cross_entropy_dlogits.kernel
-def _cross_entropy_dlogits_kernel(
-    gpu: DeviceInfo,
-    logits: StridedSpec,
-    labels: StridedSpec,
-    greatest: StridedSpec,
-    log_total: StridedSpec,
-    grad_rows: StridedSpec,
-    ignore_index: int,
-    label_smoothing: float,
-) -> Dispatch:
-    options = ignore_index, label_smoothing
-    return grad_dispatch(logits, labels, "grad_rows", options)
-
-
-@_cross_entropy_dlogits.reference
-def _cross_entropy_dlogits_reference(
-    logits: np.ndarray,
-    labels: np.ndarray,
-    greatest: np.ndarray,
-    log_total: np.ndarray,
-    grad_rows: np.ndarray,
-    ignore_index: int,
-    label_smoothing: float,
-) -> np.ndarray:
-    rows, columns = logits.shape
-    counted = labels != ignore_index
-    target = np.full((rows, columns), label_smoothing / columns, logits.dtype)
-    target[np.arange(rows), np.where(counted, labels, 0)] += 1 - label_smoothing
-    softmax = np.exp(logits - greatest[:, None] - log_total[:, None])
-    return np.where(counted[:, None], (softmax - target) * grad_rows[:, None], 0)
+# The same losses, where nothing reads the gradient that came with them.
+_cross_entropy_rows_with_grad.shorter_form = _cross_entropy_rows
 
 
 @autocast_float32
@@ -315,7 +272,7 @@ def _cross_entropy(
         _check_shapes(logits, labels)
         rows, flat = _flat(logits, labels)
         mean = reduction == "mean"
-        loss, _ = cross_entropy_with_grad(
+        loss, *_ = cross_entropy_with_grad(
             rows, flat, ignore_index, label_smoothing, mean
         )
         return loss.to(logits.dtype)

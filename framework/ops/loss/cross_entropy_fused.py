@@ -9,47 +9,26 @@ import numpy as np
 
 from ...autograd.engine import is_grad_enabled
 from ...base.device import GpuDevice
-from ...base.dtype import FLOAT, SINGLE, float32, float64, int32
-from ...base.index_checks import UNCHECKED
+from ...base.dtype import FLOAT, SINGLE, float32, float64
 from ...base.shape import TensorSpec
 from ...dispatch.declare import composite, primitive
+from ...ir.constants import is_one
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.cross_entropy import SITE, grad_dispatch, loss_dispatches
 from ...kernels.rowwise import row_tile
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.cast import cast
-from ..elementwise.compare import eq, ne, where
+from ..elementwise.compare import ne
 from ..indexing.row_index import INDEX
-from ..norm.softmax import softmax
 from ..reduce.sum import sum
-from ..source import arange_like, fill_like
-from ..view import unsqueeze
-from .nll import IGNORED, check_labels, class_indices
+from ..source import fill_like
+from .cross_entropy_gradient import cross_entropy_dlogits, differentiable_vjp
+from .nll import check_labels
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
     from ...tensor.tensor import Tensor
-
-
-def differentiable_vjp(
-    grad: Tensor,
-    logits: Tensor,
-    labels: Tensor,
-    ignore_index: int,
-    label_smoothing: float,
-) -> Tensor:
-    """Return the gradient by differentiable ops, for double backward."""
-    columns = logits.layout.shape[1]
-    numbers = unsqueeze(class_indices(labels, columns, ignore_index, UNCHECKED), 1)
-    is_label = eq(arange_like(logits, (columns,), 0, 1, int32), numbers)
-    even = label_smoothing / columns
-    target = is_label.to(logits.dtype) * (1.0 - label_smoothing) + even
-    dlogits = softmax(logits, 1) - target
-    ignored = eq(numbers, IGNORED)
-    # The mean of no rows has an infinite gradient, which times 0 is NaN.
-    counted = where(ignored, 0.0, unsqueeze(grad, 1))
-    return where(ignored, 0.0, dlogits * counted)
 
 
 def is_grad_fused(logits: Tensor, labels: Tensor) -> bool:
@@ -134,26 +113,34 @@ def _cross_entropy_rows_with_grad_reference(
     return np.where(counted, losses, 0), greatest, log_total, counted, grad
 
 
-@composite(dtypes={"logits": FLOAT, "labels": INDEX}, outputs=("loss", "grad_logits"))
+@composite(
+    dtypes={"logits": FLOAT, "labels": INDEX},
+    outputs=("loss", "grad_logits", "greatest", "log_total", "share"),
+)
 def cross_entropy_with_grad(
     logits: Tensor,
     labels: Tensor,
     ignore_index: int,
     label_smoothing: float,
     mean: bool,
-) -> tuple[Tensor, Tensor]:
-    """Return the sum or mean of the row losses, and its gradient by the logits."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Return the sum or mean of the row losses, and its gradient by the logits.
+
+    Then what the gradient is made of: maxima and log-sum-exps of rows, and the scalar
+    by which it is multiplied.
+    """
     statistic = statistic_dtype(logits.dtype)
     if mean:
         count = sum(cast(ne(labels, ignore_index), statistic))
         share = 1.0 / count
     else:
         share = fill_like(logits, (), 1, statistic)
-    losses, _, _, _, grad_logits = _cross_entropy_rows_with_grad(
+    losses, greatest, log_total, _, grad_logits = _cross_entropy_rows_with_grad(
         logits, labels, share, ignore_index, label_smoothing
     )
     loss = sum(losses)
-    return (loss / count if mean else loss), grad_logits
+    loss = loss / count if mean else loss
+    return loss, grad_logits, greatest, log_total, share
 
 
 @cross_entropy_with_grad.vjp
@@ -162,34 +149,41 @@ def cross_entropy_with_grad_vjp(
     logits: Tensor,
     labels: Tensor,
     grad_logits: Tensor,
+    greatest: Tensor,
+    log_total: Tensor,
+    share: Tensor,
     ignore_index: int,
     label_smoothing: float,
     mean: bool,
 ) -> tuple[Tensor, None]:
+    options = ignore_index, label_smoothing
     if is_grad_enabled():
         if mean:
             grad = grad / sum(cast(ne(labels, ignore_index), grad.dtype))
         return (
             differentiable_vjp(
-                grad.expand(labels.layout.shape),
-                logits,
-                labels,
-                ignore_index,
-                label_smoothing,
+                grad.expand(labels.layout.shape), logits, labels, *options
             ),
             None,
         )
-    if _is_one(grad):
+    if is_one(grad.array.value):
         # Changes of the result in place must not reach what is saved.
         return grad_logits.alias(), None
+    if grad_logits.array.value.node is not None and _has_16_bits(logits):
+        # Multiplied before it is rounded, and by one kernel: the plan drops the other
+        # gradient, which nothing reads.
+        scale = grad.to(share.dtype) * share
+        return (
+            cross_entropy_dlogits(logits, labels, greatest, log_total, scale, *options),
+            None,
+        )
     return grad_logits * grad.to(grad_logits.dtype), None
 
 
-def _is_one(x: Tensor) -> bool:
-    """Return whether a lazy tensor is the constant 1, the seed of `backward`."""
-    node = x.array.value.node
-    return (
-        node is not None
-        and node.op is fill_like
-        and dict(node.scalars).get("value") == 1
-    )
+def _has_16_bits(logits: Tensor) -> bool:
+    """Return whether logits have 16 bits, or are lazily converted from such ones."""
+    value = logits.array.value
+    node = value.node
+    if node is not None and node.op is cast:
+        value = node.values[0]
+    return value.dtype.itemsize == 2

@@ -18,12 +18,9 @@ from ..movement.concat import cat
 from ..quantized.product import elements
 from ..reduce.sum import sum
 from ..source import fill_like
-from ..view import expand, transpose
-from .cross_entropy import (
-    _cross_entropy_dlogits,
-    _cross_entropy_rows,
-    cross_entropy,
-)
+from ..view import transpose
+from .cross_entropy import _cross_entropy_rows, cross_entropy
+from .cross_entropy_gradient import cross_entropy_dlogits
 from .nll import labels_in_words
 
 if TYPE_CHECKING:
@@ -195,8 +192,8 @@ def _chunks(
         last = loss
         if needs is None:
             continue
-        scale = share[rows] if share.layout.shape else expand(share, loss.layout.shape)
-        made = _cross_entropy_dlogits(logits, own, greatest, log_total, scale, *options)
+        scale = share[rows] if share.layout.shape else share
+        made = cross_entropy_dlogits(logits, own, greatest, log_total, scale, *options)
         if needs[0]:
             by_x.append(matmul(made, weight))
             last = by_x[-1]

@@ -107,7 +107,7 @@ def test_on_each_device_as_by_rows(
 ) -> None:
     data, labels = 4 * draw(6, 128), labels_for(6, 128)
     x = make(data, grad=True)
-    loss, scored = cross_entropy_fused.cross_entropy_with_grad(
+    loss, scored, *_ = cross_entropy_fused.cross_entropy_with_grad(
         x, make(labels), -100, 0.1, mean
     )
     wanted, grad = wanted_for(data, labels, "mean" if mean else "sum", 0.1)
@@ -130,3 +130,22 @@ def test_the_gradient_has_a_gradient(registers: GpuDevice) -> None:
     )
     (other * other).sum().backward()
     assert_close(x.grad, twin.grad.float().numpy(), scale=8)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_repeated_passes_take_the_gradient_that_is_given(
+    registers: GpuDevice, dtype: str
+) -> None:
+    data, labels = draw(5, 128), labels_for(5, 128)
+    x = fw.tensor(data, device=registers).to(dtype).requires_grad_()
+    y = fw.tensor(labels, device=registers)
+    _, grad = wanted_for(x.detach().float().numpy(), labels, "mean", 0.0)
+    registers.backward_cache.clear()
+    for given in (None, None, None, 4.0, 4.0, 4.0, None, 0.5):
+        x.grad = None
+        loss = ops.cross_entropy(x * 1, y)
+        seed = given and fw.tensor(given, device=registers).to(dtype)
+        loss.backward(seed)
+        wanted = grad * (given or 1.0)
+        rtol = 2.0**-8 if dtype == "bfloat16" else 1e-5
+        np.testing.assert_allclose(x.grad.float().numpy(), wanted, rtol, 1e-8)
