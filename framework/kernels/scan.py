@@ -62,6 +62,14 @@ OPERATIONS: Mapping[str, tuple[Mapping[str, str], Mapping[str, int]]] = {
 TILE_BYTES = 4 * ROW_GROUP * (ROW_ITEMS + 1)
 """Shared memory of a tile of words; wider ones are of fewer invocations."""
 
+WIDE_GROUP = 1024
+"""Most invocations of a row where there are no more rows than multiprocessors."""
+
+LOOPED_TILES = 4
+"""Tiles that a group takes one after another rather than leave some to others: totals
+of chunks, and scans of these, are two more launches, of 2 to 3 us each, and read all
+elements once more. 0 divides rows as soon as that keeps more of a device busy."""
+
 
 class ScanCall(NamedTuple):
     """Scan at one level of the hierarchy.
@@ -197,9 +205,15 @@ def _row_scan(scan: ScanCall) -> list[Dispatch]:
     gpu, (outer, count, _) = scan.gpu, scan.x.shape
     most = min(ROW_GROUP, gpu.max_workgroup_invocations)
     tile = most * ROW_ITEMS
-    wanted = ceil_div(model_of(gpu).full_reduction_groups, max(outer, 1))
+    model = model_of(gpu)
+    wanted = ceil_div(model.full_reduction_groups, max(outer, 1))
     size = ceil_div(ceil_div(count, wanted), tile) * tile
     chunks = ceil_div(count, size)
+    if chunks > 1:
+        few = outer <= model.multiprocessors
+        looping = _fitting(scan, 0, WIDE_GROUP if few else ROW_GROUP, True)
+        if count <= LOOPED_TILES * looping * ROW_ITEMS:
+            most, chunks = looping, 1
     size = count if chunks == 1 else size
 
     def dispatch(
@@ -211,13 +225,11 @@ def _row_scan(scan: ScanCall) -> list[Dispatch]:
     ) -> Dispatch:
         rows, parts, length = (chunks, 1, chunks) if level else (count, chunks, size)
         push, constants, defines = scan.arguments(level, source, target, carry, totals)
-        staged = scan.state_size if level else acc_size(scan.x.dtype)
-        staged += 4 if "places" in push else 0
-        invocations = most
-        while invocations * staged * (ROW_ITEMS + 1) > 2 * TILE_BYTES:
-            invocations //= 2
+        invocations = _fitting(scan, level, most, target is None)
         group = 1 << (ceil_div(length, ROW_ITEMS) - 1).bit_length()
         group = min(invocations, group)
+        # Several rows share a workgroup that is no wider than it must be.
+        invocations = min(invocations, max(ROW_GROUP, group))
         push |= {"outer": outer, "count": rows, "chunks": parts, "chunk_size": length}
         constants |= {"LOCAL_X": invocations, "GROUP": group}
         defines |= shuffle_defines(gpu, defines, invocations)
@@ -233,6 +245,23 @@ def _row_scan(scan: ScanCall) -> list[Dispatch]:
         dispatch(1, totals, scanned),
         dispatch(0, "x", None, carry=scanned),
     ]
+
+
+def _fitting(scan: ScanCall, level: int, most: int, is_last: bool) -> int:
+    """Return how many invocations have room for their tile of a level, up to `most`.
+
+    The last pass writes the results, and places with them.
+    """
+    staged = scan.state_size if level else acc_size(scan.x.dtype)
+    staged += 4 if is_last and "places" in scan.results else 0
+    room = 2 * TILE_BYTES
+    if most > ROW_GROUP:
+        # Beside the tile is a state of each.
+        room = min(2 * room, scan.gpu.max_shared_memory - most * scan.state_size)
+    invocations = min(most, scan.gpu.max_workgroup_invocations)
+    while invocations * staged * (ROW_ITEMS + 1) > room:
+        invocations //= 2
+    return invocations
 
 
 def segment_sum_dispatches(
