@@ -1,13 +1,14 @@
-"""Radix sort: bitonic for short lines, in one workgroup, or in passes over digits."""
+"""Radix sort: bitonic for short lines, in one workgroup, in blocks, or in passes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..base.dtype import DType
+from ..base.dtype import DType, int32
 from ..base.shape import TensorSpec, ceil_div
 from ..ir.kernel_call import Argument, Dispatch, Scratch, fold_grid
+from .gpu_model import model_of
 from .linear import linear_dispatch
 from .reduce import WORKGROUP
 from .shader_types import place_defines
@@ -27,6 +28,11 @@ RANK_SUBGROUPS = 8
 
 LINE_ITEMS = 32
 """Most elements of an invocation where one workgroup sorts a line."""
+
+BLOCKS_PER_BYTE = 1
+"""Most blocks of a line that workgroups sort, to be merged by one more kernel, for each
+byte of a key: a pass over a digit has three kernels, and moves 20 bytes of an element
+of 4. With 0 lines that no workgroup holds take passes."""
 
 TILE_ITEMS = 8
 """Elements of an invocation in a tile of a pass: with 16, 24 or 32 a sort of 16 Mi
@@ -128,14 +134,15 @@ class RadixSort(NamedTuple):
             groups = ceil_div(self.lines, 2 * WORKGROUP // width)
             constants = {"LOCAL_X": WORKGROUP, "WIDTH": width}
             return [self._line_dispatch("sort/short_rows", groups, constants)]
-        if count <= self.line_capacity:
-            items = ceil_div(count, self.rank_group)
-            # Not every length deserves a pipeline.
-            items = items if items <= 8 else min(4 * ceil_div(items, 4), LINE_ITEMS)
-            items = min(items, self.line_capacity // self.rank_group)
-            constants = self._rank_constants(items)
-            constants["RANGED"] = int(self._is_wide_integer)
-            return [self._line_dispatch("sort/radix_rows", self.lines, constants)]
+        capacity = self.line_capacity
+        if count <= capacity:
+            return [self._rows(count, self._results(), self.places)]
+        most = BLOCKS_PER_BYTE * self.x.dtype.itemsize
+        if count <= most * capacity:
+            # More of them, as shorter ones take less time, while workgroups are few.
+            spread = min(most, model_of(self.gpu).multiprocessors // max(1, self.lines))
+            blocks = max(ceil_div(count, capacity), spread)
+            return self._merged_blocks(ceil_div(count, blocks))
         return self._passes()
 
     def _rank_constants(self, items: int) -> dict[str, int]:
@@ -150,14 +157,65 @@ class RadixSort(NamedTuple):
     def _line_dispatch(
         self, kernel: str, groups: int, constants: Mapping[str, int]
     ) -> Dispatch:
-        _, count, inner = self.x.shape
-        push: dict[str, Argument] = {"x": self.source, **self._results()}
-        push |= {"lines": self.lines, "count": count, "inner": inner}
-        push["most"] = min(self.most, count)
-        constants = {**constants, "DESCENDING": int(self.descending)}
+        push, constants = {**self._line_push(), **self._results()}, {**constants}
         constants["HAS_VALUES"] = int("values" in self.results)
-        defines = {**key_defines(self.x.dtype), **place_defines(self.places)}
+        return self._of_lines(kernel, groups, push, constants, self.places)
+
+    def _line_push(self) -> dict[str, Argument]:
+        _, count, inner = self.x.shape
+        push: dict[str, Argument] = {"x": self.source, "lines": self.lines}
+        return push | {"count": count, "inner": inner, "most": min(self.most, count)}
+
+    def _of_lines(
+        self,
+        kernel: str,
+        groups: int,
+        push: Mapping[str, Argument],
+        constants: Mapping[str, int],
+        places: DType,
+    ) -> Dispatch:
+        constants = {**constants, "DESCENDING": int(self.descending)}
+        defines = {**key_defines(self.x.dtype), **place_defines(places)}
         return Dispatch(kernel, fold_grid(groups), push, constants, defines)
+
+    def _rows(
+        self, block: int, results: Mapping[str, Argument], places: DType
+    ) -> Dispatch:
+        """Return the dispatch that sorts blocks of lines, each in a workgroup."""
+        _, count, inner = self.x.shape
+        items = ceil_div(block, self.rank_group)
+        # Not every length deserves a pipeline.
+        items = items if items <= 8 else min(4 * ceil_div(items, 4), LINE_ITEMS)
+        items = min(items, self.line_capacity // self.rank_group)
+        blocks = ceil_div(count, block)
+        is_whole = blocks == 1
+        constants = self._rank_constants(items)
+        constants["RANGED"] = int(self._is_wide_integer)
+        constants["HAS_VALUES"] = int(not is_whole or "values" in self.results)
+        push = {**self._line_push(), **results, "block": block, "blocks": blocks}
+        push["inner_out"] = inner if is_whole else 1
+        push |= {} if is_whole else {"most": count}
+        groups = self.lines * blocks
+        return self._of_lines("sort/radix_rows", groups, push, constants, places)
+
+    def _merged_blocks(self, block: int) -> list[Dispatch]:
+        """Return the dispatches that sort blocks of lines, and merge them."""
+        size, numel = self.x.dtype.itemsize, self.x.numel
+        runs: dict[str, Argument] = {
+            "values": Scratch("sorted0", 4 * ceil_div(size * numel, 4)),
+            "order": Scratch("places0", 4 * numel),
+        }
+        push = {**self._line_push(), **self._results(), "block": block}
+        del push["x"]
+        push |= {"runs": runs["values"], "places": runs["order"]}
+        constants = {"WAYS": ceil_div(self.x.shape[1], block)}
+        constants["HAS_VALUES"] = int("values" in self.results)
+        constants["DESCENDING"] = int(self.descending)
+        defines = {**key_defines(self.x.dtype), **place_defines(self.places)}
+        return [
+            self._rows(block, runs, int32),
+            linear_dispatch("sort/radix_merge", numel, push, constants, defines),
+        ]
 
     def _passes(self) -> list[Dispatch]:
         """Return the dispatches that sort by each digit, from the lowest.

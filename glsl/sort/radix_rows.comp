@@ -1,7 +1,9 @@
-// Radix sort of lines of (outer, count, inner), each in the memory of a workgroup
-// grid    one workgroup per line, linear over (outer, inner)
-// in      x (outer, count, inner); count is at most ITEMS * LOCAL_X
-// out     values, order (outer, most, inner): the first `most` in order
+// Radix sort of lines of (outer, count, inner), or blocks of these, each in the memory of
+// a workgroup
+// grid    one workgroup per block, linear over (outer, inner, blocks)
+// in      x (outer, count, inner); a block has `block` elements, at most ITEMS * LOCAL_X
+// out     values, order (outer, most, inner_out), whose lines are those of x: of each
+//         block the first `most` in order, from where it begins
 // consts  ITEMS: elements of an invocation; SUBGROUPS: most in a workgroup; DESCENDING;
 //         HAS_VALUES: 0 leaves `values` unwritten; RANGED: whether passes over digits in
 //         which no two elements of a line differ are left out
@@ -32,6 +34,9 @@ layout(push_constant, std430) uniform Push {
     uint count;
     uint inner;
     uint most;
+    uint block;
+    uint blocks;
+    uint inner_out;
 } push;
 
 uint places[ITEMS];
@@ -91,12 +96,16 @@ uint remove_least(uint count) {
 }
 
 void main() {
-    uint line = linear_workgroup();
+    uint blocks = push.blocks, line = linear_workgroup() / blocks;
     if (line >= push.lines) return;
     BitsIn x = push.x;
-    uint count = push.count, inner = push.inner, most = push.most;
-    uint outer = line / inner, column = line - outer * inner;
-    uint base = outer * count * inner + column;
+    BitsOut values = push.values;
+    PlaceOut order = push.order;
+    uint inner = push.inner, inner_out = push.inner_out, most = push.most;
+    uint begin = (linear_workgroup() - line * blocks) * push.block;
+    uint count = min(push.block, push.count - begin);
+    uint outer = line / inner;
+    uint base = (outer * push.count + begin) * inner + (line - outer * inner);
     [[unroll]] for (uint i = 0; i < ITEMS; ++i) {
         // What is past the end is last, for it is behind what it equals.
         places[i] = tile_place(i);
@@ -111,15 +120,16 @@ void main() {
         rank_tile(shift);
         move_elements();
     }
-    base = outer * most * inner + column;
-    uint first = outer * count * inner + column;
+    uint outer_out = line / inner_out;
+    uint base_out = (outer_out * most + begin) * inner_out;
+    base_out += line - outer_out * inner_out;
     [[unroll]] for (uint i = 0; i < ITEMS; ++i) {
         uint rank = tile_place(i);
-        if (rank >= most) continue;
-        store_place(push.order, base + rank * inner, places[i]);
+        if (rank >= min(most, count)) continue;
+        store_place(order, base_out + rank * inner_out, begin + places[i]);
         // Elements that are equal may differ in their bits.
         if (HAS_VALUES != 0)
-            store_bits(push.values, base + rank * inner,
-                load_bits(x, first + places[i] * inner));
+            store_bits(values, base_out + rank * inner_out,
+                load_bits(x, base + places[i] * inner));
     }
 }

@@ -1,5 +1,7 @@
 """Radix sort: short lines, lines of one workgroup and passes, against PyTorch."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -43,7 +45,16 @@ def radix(quads: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
     monkeypatch.setattr(radix_sort, "SHORT_LINE", 16)
     monkeypatch.setattr(radix_sort, "LEAST_RANGED", 1)
     monkeypatch.setattr(radix_sort, "LEAST_HISTOGRAMS", 2)
+    monkeypatch.setattr(radix_sort, "BLOCKS_PER_BYTE", 0)
     return quads
+
+
+@pytest.fixture
+def merging(radix: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
+    """Return the device with short blocks, which are merged."""
+    monkeypatch.setattr(radix_sort, "LINE_ITEMS", 1)
+    monkeypatch.setattr(radix_sort, "BLOCKS_PER_BYTE", 1)
+    return radix
 
 
 def sample(dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
@@ -102,6 +113,36 @@ def test_layouts(
     check(radix, sample(torch.float32, shape), dim, descending)
 
 
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("blocks", [2, 3, 8])
+def test_merged_blocks(
+    dtype: torch.dtype, blocks: int, descending: bool, merging: GpuDevice
+) -> None:
+    blocks = min(blocks, torch.empty(0, dtype=dtype).element_size())
+    x = TensorSpec((3, 1, 1), float32)
+    keys = RadixSort(merging.gpu.info, x, 1, False, "x", {}, int64)
+    # The last block is shorter.
+    data = sample(dtype, (3, blocks * keys.line_capacity - 1))
+    check(merging, data, 1, descending)
+
+
+def test_layouts_of_merged_blocks(merging: GpuDevice) -> None:
+    check(merging, sample(torch.float32, (2, 100, 3)), 1, False)
+    data = sample(torch.int16, (2, 100, 2))
+    found = ops.topk(fw.tensor(data.numpy(), device=merging), 70, 1)
+    wanted = torch.sort(data, dim=1, descending=True, stable=True)
+    assert np.array_equal(found.values.numpy(), wanted.values[:, :70].numpy())
+    assert np.array_equal(found.indices.numpy(), wanted.indices[:, :70].numpy())
+    found = ops.argsort(fw.tensor(data.numpy(), device=merging), 1, stable=True)
+    assert np.array_equal(found.numpy(), np.argsort(data.numpy(), 1, kind="stable"))
+
+
+def test_subnormal_numbers_are_merged_by_their_bits(merging: GpuDevice) -> None:
+    data = torch.from_numpy(np.arange(200, 0, -1, np.int32).view(np.float32))
+    check(merging, data, 0, False)
+
+
 @pytest.mark.parametrize("count", [11, 90, 600])
 def test_first_of_the_order(count: int, radix: GpuDevice) -> None:
     data = sample(torch.int16, (2, count, 2))
@@ -146,17 +187,41 @@ def test_narrow_ranges(dtype: torch.dtype, count: int, radix: GpuDevice) -> None
 
 @pytest.mark.parametrize(
     ("count", "kernels"),
-    [(7, ["short_rows"]), (1024, ["radix_rows"]), (1 << 20, ["radix_scatter"] * 4)],
+    [
+        (7, ["short_rows"]),
+        (1024, ["radix_rows"]),
+        (8193, ["radix_rows", "radix_merge"]),
+        (32768, ["radix_rows", "radix_merge"]),
+        (32769, ["radix_histogram", "radix_offsets", "radix_scatter"] * 4),
+        (1 << 20, ["radix_histogram", "radix_offsets", "radix_scatter"] * 4),
+    ],
 )
 def test_kernels_of_a_length(
     count: int, kernels: list[str], discrete: vkbackend.DeviceInfo
 ) -> None:
+    info = dataclasses.replace(
+        discrete, min_subgroup_size=32, max_subgroup_size=32, max_shared_memory=49152
+    )
     x = TensorSpec((2, count, 1), float32)
     results = {"values": "values", "order": "indices"}
-    steps = RadixSort(discrete, x, count, False, "x", results, int64).dispatches()
+    steps = RadixSort(info, x, count, False, "x", results, int64).dispatches()
     names = [step.kernel.removeprefix("sort/") for step in steps]
-    assert names[-1] == kernels[-1]
-    assert len(names) == (1 if len(kernels) == 1 else 3 * len(kernels))
+    assert names == kernels
+
+
+def test_few_lines_have_more_blocks(discrete: vkbackend.DeviceInfo) -> None:
+    info = dataclasses.replace(
+        discrete, min_subgroup_size=32, max_subgroup_size=32, max_shared_memory=49152
+    )
+    found = []
+    for lines in (1, 33, 50, 64, 1024):
+        x = TensorSpec((lines, 16384, 1), float32)
+        results = {"values": "values", "order": "indices"}
+        sort = RadixSort(info, x, 16384, False, "x", results, int64)
+        rows, merge = sort.dispatches()
+        assert rows.push["block"] == merge.push["block"]
+        found.append((rows.push["block"], merge.constants["WAYS"]))
+    assert found == [(4096, 4), (4096, 4), (8192, 2), (8192, 2), (8192, 2)]
 
 
 @pytest.fixture
