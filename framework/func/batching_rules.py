@@ -392,7 +392,8 @@ def _merged(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
 def _conv2d_input_vjp(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     bias = bound["bias"]
     if isinstance(bias, BatchedTensor):
-        return op(**{**bound, "bias": None}) + bias.reshape((-1, 1, 1))
+        ones = (1,) * (len(bound["grad_out"].shape) - 2)
+        return op(**{**bound, "bias": None}) + bias.reshape((-1, *ones))
     if isinstance(bound["weight"], BatchedTensor):
         return _one_by_one(op, bound, levels)
     grad = flat(bound["grad_out"], levels)

@@ -1,5 +1,6 @@
 // Convolution arguments, shared by the three NCHW kernels
 
+#include "conv/volume.glsl"
 #include "lib/window.glsl"
 
 // Fields of each push block. Channels count all groups; the group is the z of the grid.

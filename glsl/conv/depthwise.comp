@@ -3,7 +3,8 @@
 // in      x: images (batch, in_channels, in_height, in_width), or with FOR_INPUT the
 //         gradient (batch, out_channels, out_height, out_width); weight, bias
 // out     out_: the other of the two
-// consts  KERNEL_H, KERNEL_W, STRIDE_*, PADDING_*, DILATION_*, HAS_BIAS, FOR_INPUT
+// consts  KERNEL_H, KERNEL_W, STRIDE_*, PADDING_*, DILATION_*, HAS_BIAS, FOR_INPUT;
+//         PLANES: see conv/volume.glsl
 // source  definition
 // lint    scalar-load: of filters, which are few, and of pixels at any element
 #version 460
@@ -56,14 +57,15 @@ void main() {
     uint image = plane / channels;
     uint channel = plane - image * channels;
     uint group = channel / (for_input ? in_count : out_count);
-    uint first = (image * others + group * count) * other_size.x * other_size.y;
+    uint first = (first_plane(image, others) + group * count * PLANES) * other_size.x
+        * other_size.y;
     uint filters = for_input ? group * out_count * in_count + channel % in_count
                              : channel * in_count;
     uint apart = for_input ? in_count : 1;
 
     ACC sum = HAS_BIAS != 0 ? load(push.bias, channel) : ACC(0);
     for (uint other = 0; other < count; ++other) {
-        uint plane_of = first + other * other_size.x * other_size.y;
+        uint plane_of = first + other * PLANES * other_size.x * other_size.y;
         uint filter_of = (filters + other * apart) * TAPS;
         // Of the gradient, one tap in STRIDE reaches a result.
         for (uint y = first_tap(at.x, STRIDE_H, DILATION_H); y < KERNEL_H; y += STEP_H) {
@@ -83,5 +85,6 @@ void main() {
             }
         }
     }
-    store(push.out_, element, sum);
+    uint own = first_plane(image, channels) + channel * PLANES;
+    store(push.out_, own * size.x * size.y + rest, sum);
 }

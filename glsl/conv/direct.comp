@@ -4,7 +4,7 @@
 // out     out_ (batch, groups * out_count, out_height, out_width)
 // consts  KERNEL_*, STRIDE_*, DILATION_*, HAS_BIAS; TURNED: filters are turned around,
 //         as the gradient takes them; VECTOR_STORES: out_width is of whole vectors;
-//         those of conv/line_segment.glsl
+//         those of conv/line_segment.glsl and conv/volume.glsl
 // source  definition
 // lint    scalar-load: of filters, which all invocations of a plane share
 #version 460
@@ -12,6 +12,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"
+#include "conv/volume.glsl"
 #include "lib/window.glsl"
 #include "conv/line_segment.glsl"
 
@@ -55,7 +56,8 @@ void main() {
     uint first = tile * CHANNELS - image * channels;
     uint group = first / push.out_count;
     uint in_plane = push.in_height * push.in_width;
-    uint plane = (image * push.groups + group) * push.in_count * in_plane;
+    uint in_first = first_plane(image, push.groups * push.in_count);
+    uint plane = (in_first + group * push.in_count * PLANES) * in_plane;
     uint filters = group * push.in_count * push.out_count * TAPS
         + (first - group * push.out_count) * push.filter_out;
 
@@ -69,7 +71,7 @@ void main() {
             uint y = line * STRIDE_H + tap_y * DILATION_H - BEFORE_H;
             if (y >= push.in_height) continue;
             ACC seen[LOADED];
-            uint start = plane + channel * in_plane + y * push.in_width;
+            uint start = plane + channel * PLANES * in_plane + y * push.in_width;
             LOAD_SEGMENT(seen, push.x, start, push.in_width, segment)
             [[unroll]] for (uint tap_x = 0; tap_x < KERNEL_W; ++tap_x) {
                 uint tap = tap_y * KERNEL_W + tap_x;
@@ -85,9 +87,9 @@ void main() {
             }
         }
     }
-    uint column = segment * PIXELS;
+    uint column = segment * PIXELS, out_first = first_plane(image, channels);
     [[unroll]] for (uint o = 0; o < CHANNELS; ++o) {
-        uint to = ((image * channels + first + o) * push.out_height + line)
+        uint to = ((out_first + (first + o) * PLANES) * push.out_height + line)
                 * push.out_width + column;
 #if BYTES <= 4
         if (VECTOR_STORES != 0) {

@@ -7,6 +7,7 @@
 //         is its sum over slices; of ACC where there are several
 // consts  KERNEL_*, STRIDE_*, DILATION_*; WHOLE: lines of grad are whole segments;
 //         GRAD_VECTORS: and whole vectors of four; those of conv/line_segment.glsl
+//         and conv/volume.glsl
 // source  definition
 // lint    scalar-load: a line with its padding, which begins at any element
 #version 460
@@ -14,6 +15,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"
+#include "conv/volume.glsl"
 #include "lib/window.glsl"
 #include "conv/line_segment.glsl"
 
@@ -67,11 +69,12 @@ void main() {
         uint image = divide(row, push.height_magic, push.height_shift);
         uint line = row - image * push.out_height;
         uint column = segment * PIXELS;
-        uint from = (image * push.groups * push.out_count + first) * out_plane
-            + line * push.out_width + column;
+        uint out_first = first_plane(image, push.groups * push.out_count);
+        uint from = (out_first + first * PLANES) * out_plane + line * push.out_width
+            + column;
         ACC grad[CHANNELS][PIXELS];
         [[unroll]] for (uint o = 0; o < CHANNELS; ++o) {
-            uint place = from + o * out_plane;
+            uint place = from + o * PLANES * out_plane;
 #if BYTES <= 4
             if (GRAD_VECTORS != 0) {
                 [[unroll]] for (uint p = 0; p < PIXELS / 4; ++p) {
@@ -87,8 +90,8 @@ void main() {
                 grad[o][p] = load(push.grad, inside ? place + p : 0);
             }
         }
-        uint plane =
-            ((image * push.groups + group) * push.in_count + channel) * in_plane;
+        uint in_first = first_plane(image, push.groups * push.in_count);
+        uint plane = (in_first + (group * push.in_count + channel) * PLANES) * in_plane;
         [[unroll]] for (uint tap_y = 0; tap_y < KERNEL_H; ++tap_y) {
             uint y = line * STRIDE_H + tap_y * DILATION_H - BEFORE_H;
             if (y < push.in_height) {

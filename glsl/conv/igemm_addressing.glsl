@@ -12,7 +12,11 @@
 // Of several groups a bundle's channels are the K of its rows, whose filters are zero
 // for channels of other groups; a tile is of one bundle.
 //
+// Results are planes of volumes, if they are: see conv/volume.glsl.
+//
 // Of `push`, b_stride counts output pixels, and a_batch the results of a split-K slice.
+
+#include "conv/volume.glsl"
 
 // Geometry of output pixels, then of filter taps; distances in vectors.
 layout(constant_id = 20) const uint PLANE = 1;  // output pixels of an image
@@ -27,7 +31,7 @@ layout(constant_id = 28) const uint TAP_LINE = 1;
 layout(constant_id = 29) const uint TAP = 1;
 
 // Result layout, and its sizes.
-const uint IMAGES = 0;  // (images, rows, PLANE)
+const uint IMAGES = 0;  // (images, rows, PLANE), or planes of volumes
 const uint FILTERS = 1;  // (splits, rows, columns), for conv/wgrad_reduce
 const uint PHASES = 2;  // (images, CHANNELS, HEIGHT, WIDTH), rows are (phases, CHANNELS)
 layout(constant_id = 30) const uint RESULTS = IMAGES;
@@ -123,7 +127,9 @@ uint result_at(uint row, uint column) {
     if (RESULTS == FILTERS) return part + row * push.n + column;
     uint image = column / PLANE;
     if (RESULTS == IMAGES)
-        return part + (image * push.m + row) * PLANE + (column - image * PLANE);
+        return part + (first_plane(image, push.m) + row * PLANES) * PLANE
+            + (column - image * PLANE);
     uvec3 pixel = pixel_of(row, column);
-    return part + ((image * CHANNELS + pixel.x) * HEIGHT + pixel.y) * WIDTH_OUT + pixel.z;
+    uint plane = first_plane(image, CHANNELS) + pixel.x * PLANES;
+    return part + (plane * HEIGHT + pixel.y) * WIDTH_OUT + pixel.z;
 }

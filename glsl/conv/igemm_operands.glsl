@@ -41,13 +41,13 @@ Row row(uint m) { return (first_out + m) * depth_count; }
 Column column(uint n) {
     uint image = n / out_plane;
     uint p = n - image * out_plane;
-    uint channel = image * push.in_channels
-        + gl_WorkGroupID.z * (push.in_channels / push.groups);
+    uint channel = first_plane(image, push.in_channels)
+        + gl_WorkGroupID.z * (push.in_channels / push.groups) * PLANES;
     ivec2 at = ivec2(p / push.out_width, p % push.out_width);
     return Pixel(channel * in_plane, at * STRIDE - PADDING);
 }
 
-Depth depth(uint k) { return Pixel(k / TAPS * in_plane, tap_offset(k % TAPS)); }
+Depth depth(uint k) { return Pixel(k / TAPS * PLANES * in_plane, tap_offset(k % TAPS)); }
 
 ACC load_a(Row m, uint k) { return load(weight, m + k); }
 
@@ -55,11 +55,11 @@ ACC load_b(Depth k, Column n) {
     return load_pixel(x, Pixel(n.plane + k.plane, n.at + k.at), in_size);
 }
 
-uint result_row(uint m) { return (first_out + m) * out_plane; }
+uint result_row(uint m) { return (first_out + m) * PLANES * out_plane; }
 
 uint result_column(uint n) {
     uint image = n / out_plane;
-    return image * push.out_channels * out_plane + (n - image * out_plane);
+    return first_plane(image, push.out_channels) * out_plane + (n - image * out_plane);
 }
 
 ACC result(uint m, ACC sum) {

@@ -41,12 +41,13 @@ Row row(uint m) { return gl_WorkGroupID.z * out_count * filter_size + m * TAPS; 
 Column column(uint n) {
     uint image = n / in_plane;
     uint p = n - image * in_plane;
-    uint channel = image * push.out_channels + gl_WorkGroupID.z * out_count;
+    uint channel = first_plane(image, push.out_channels)
+        + gl_WorkGroupID.z * out_count * PLANES;
     ivec2 at = ivec2(p / push.in_width, p % push.in_width);
     return Pixel(channel * out_plane, at + PADDING);
 }
 
-Depth depth(uint k) { return Pixel(k / TAPS * out_plane, tap_offset(k % TAPS)); }
+Depth depth(uint k) { return Pixel(k / TAPS * PLANES * out_plane, tap_offset(k % TAPS)); }
 
 ACC load_a(Row m, uint k) {
     return load(weight, m + k / TAPS * filter_size + k % TAPS);
@@ -61,11 +62,11 @@ ACC load_b(Depth k, Column n) {
     return load_pixel(grad, pixel, out_size);
 }
 
-uint result_row(uint m) { return (first_in + m) * in_plane; }
+uint result_row(uint m) { return (first_in + m) * PLANES * in_plane; }
 
 uint result_column(uint n) {
     uint image = n / in_plane;
-    return image * push.in_channels * in_plane + (n - image * in_plane);
+    return first_plane(image, push.in_channels) * in_plane + (n - image * in_plane);
 }
 
 ACC result(uint m, ACC sum) {

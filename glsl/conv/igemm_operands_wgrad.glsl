@@ -25,8 +25,8 @@ uint out_plane = push.out_height * push.out_width;
 uint out_width = push.out_width;
 uint in_count = push.in_channels / push.groups;
 uint out_count = push.out_channels / push.groups;
-uint image_size_in = push.in_channels * in_plane;
-uint image_size_out = push.out_channels * out_plane;
+uint in_channels = push.in_channels;
+uint out_channels = push.out_channels;
 uint group = gl_WorkGroupID.z / push.chunks;
 uint chunk = gl_WorkGroupID.z % push.chunks;
 uvec2 plane_division = uvec2(push.plane_magic, push.plane_shift);
@@ -45,23 +45,25 @@ uvec2 product_depth() {
     return min(uvec2(chunk, chunk + 1) * share, uvec2(count));
 }
 
-Row row(uint m) { return (group * out_count + m) * out_plane; }
+Row row(uint m) { return (group * out_count + m) * PLANES * out_plane; }
 
 Column column(uint n) {
     uint channel = group * in_count + n / TAPS;
-    return Pixel(channel * in_plane, tap_offset(n % TAPS) - PADDING);
+    return Pixel(channel * PLANES * in_plane, tap_offset(n % TAPS) - PADDING);
 }
 
 Depth depth(uint k) {
     uint image = divide(k, plane_division.x, plane_division.y);
     uint p = k - image * out_plane;
     uint y = divide(p, width_division.x, width_division.y);
-    return Pixel(image * image_size_in, ivec2(y, p - y * out_width) * STRIDE);
+    uint plane = first_plane(image, in_channels);
+    return Pixel(plane * in_plane, ivec2(y, p - y * out_width) * STRIDE);
 }
 
 ACC load_a(Row m, uint k) {
     uint image = divide(k, plane_division.x, plane_division.y);
-    return load(grad, m + image * image_size_out + (k - image * out_plane));
+    uint plane = first_plane(image, out_channels);
+    return load(grad, m + plane * out_plane + (k - image * out_plane));
 }
 
 ACC load_b(Depth k, Column n) {

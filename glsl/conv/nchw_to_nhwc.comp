@@ -1,16 +1,17 @@
 // NCHW to NHWC packing of images, in vectors of 16 bytes, padded with zeros
 // grid    linear in tiles of VECTORS vectors of channels of LOCAL_X / VECTORS pixels
-// in      x (images, channels, height, width), contiguous
+// in      x (images, channels, height, width), contiguous, or planes of volumes
 // out     vectors (images, padded_height, padded_width, channel_vectors), and pixels of
 //         zeros up to `padded_pixels`. With BF16X3, of float32, each vector is followed
 //         by one of low halves, or with BLOCK that many pixels by their low halves
-// consts  VECTORS, BLOCK
+// consts  VECTORS, BLOCK; PLANES: see conv/volume.glsl
 // source  -
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"
+#include "conv/volume.glsl"
 
 layout(constant_id = 3) const uint VECTORS = 8;
 
@@ -73,12 +74,12 @@ void main() {
     uint x = rest - line * push.padded_width - push.left;
     bool inside = pixel < push.pixels && y < push.height && x < push.width;
     uint plane = push.height * push.width;
-    uint from = image * push.channels * plane + y * push.width + x;
+    uint from = first_plane(image, push.channels) * plane + y * push.width + x;
     [[unroll]] for (uint i = 0; i < WIDTH; ++i) {
         uint channel = gl_LocalInvocationIndex / PIXELS + i * VECTORS;
         uint all = first_vector * WIDTH + channel;
         bool there = inside && all < push.channels;
-        uint value = bits(there ? from + all * plane : 0);
+        uint value = bits(there ? from + all * PLANES * plane : 0);
         tile[channel * (PIXELS + 1) + own] = there ? value : 0;
     }
     barrier();

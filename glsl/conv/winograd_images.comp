@@ -48,7 +48,8 @@ void main() {
     uint own = number - channel * push.pitch;
     bool there = own < push.tiles && channel < push.channels;
     uvec3 place = PLACE_OF(push.first + own);
-    uint start = (place.x * push.channels + channel) * push.height * push.width;
+    uint first = first_plane(place.x, push.channels) + channel * PLANES;
+    uint start = first * push.height * push.width;
     uint top = place.y - push.top, left = place.z - push.left;
     float values[POINTS_DOWN][MOST];
     [[unroll]] for (uint j = 0; j < SEEN_ACROSS; ++j) {

@@ -1,5 +1,7 @@
 // Tiles of results in images: those of a piece of all images, in one line
-// consts  those of conv/winograd.glsl
+// consts  those of conv/winograd.glsl and conv/volume.glsl
+
+#include "conv/volume.glsl"
 
 // Fields of each push block.
 #define TILE_FIELDS \

@@ -24,7 +24,7 @@ from ...ir.kernel_call import (
 from ..gpu_model import model_of
 from ..reduce import sum_rows
 from ..shader_types import acc_size, storage_defines
-from .problem import ConvCall, divisors
+from .problem import ConvCall, divisors, volume_constants
 from .window import Pair
 
 WORKGROUP = 256
@@ -203,6 +203,7 @@ def _constants(
     window = call.window._replace(stride=stride, padding=(0, 0))
     return {
         **window.constants(),
+        **volume_constants(call.planes),
         "CHANNELS": tile.channels,
         "PIXELS": tile.pixels,
         "BEFORE_H": before[0] % (1 << 32),
@@ -266,7 +267,7 @@ def _of_results(
     names = ("x", "weight", "bias")
     push = {name: push[name] for name in names} | {"out_": "out"}
     push |= {**call.sizes(), **divisors((out.shape[2], out.shape[3]))}
-    constants |= {**call.window.constants(), "LOCAL_X": WORKGROUP}
+    constants |= {**call.constants(), "LOCAL_X": WORKGROUP}
     constants["HAS_BIAS"] = int(call.bias)
     grid = linear_grid(out.numel, WORKGROUP)
     return Dispatch("conv/depthwise", grid, push, constants, storage_defines(out.dtype))

@@ -277,6 +277,7 @@ def _phase_grid(call: ConvCall) -> WindowGrid | None:
         grid,
         taps=taps_of,
         gap=window.dilation,
+        planes=call.planes,
     )
 
 
@@ -296,7 +297,8 @@ def weight_vjp(
     step = config.tile.k // product.halves
     lines = _steps(product, config) * step
     images, channels = call.out.shape[:2]
-    flat = WindowGrid(images, channels, call.output_size, (0, 0), call.output_size)
+    size = call.output_size
+    flat = WindowGrid(images, channels, size, (0, 0), size, planes=call.planes)
     halves = Halves(step) if product.halves > 1 else None
     copy = channels_last("grad_out", flat, product.dtype, vectors, lines, halves)
     left = _LeftOperand(copy, vectors * product.width, vectors)
@@ -326,6 +328,7 @@ def _window_grid(call: ConvCall) -> WindowGrid:
         window.stride,
         window.kernel,
         window.dilation,
+        call.planes,
     )
 
 

@@ -22,7 +22,7 @@ from ...ir.kernel_call import (
 )
 from ..gemm.pack import VECTOR_SIZE
 from ..shader_types import storage_defines
-from .problem import ConvCall, divisors
+from .problem import ConvCall, divisors, volume_constants
 from .window import Pair
 
 WORKGROUP = 256
@@ -51,6 +51,8 @@ class WindowGrid(NamedTuple):
         Stride.
     taps, gap : (int, int)
         Filter size and dilation.
+    planes : int
+        Planes of a volume, each of which is an image.
     """
 
     images: int
@@ -61,6 +63,7 @@ class WindowGrid(NamedTuple):
     step: Pair = (1, 1)
     taps: Pair = (1, 1)
     gap: Pair = (1, 1)
+    planes: int = 1
 
     @property
     def padded(self) -> Pair:
@@ -95,6 +98,7 @@ class WindowGrid(NamedTuple):
             "TAPS_ACROSS": self.taps[1],
             "TAP_LINE": self.gap[0] * wide * channel_vectors,
             "TAP": self.gap[1] * channel_vectors,
+            **volume_constants(self.planes),
         }
 
 
@@ -158,6 +162,7 @@ def channels_last(
     }  # fmt: skip
     grid = fold_grid(ceil_div(pixels, WORKGROUP // across) * tiles)
     constants = {"LOCAL_X": WORKGROUP, "VECTORS": across}
+    constants |= volume_constants(windows.planes)
     defines = dict(storage_defines(dtype))
     if halves is not None:
         constants["BLOCK"], defines["BF16X3"] = halves.block, "1"

@@ -57,7 +57,7 @@ def weight_vjp(call: ConvCall) -> list[Dispatch] | None:
     """
     config = summed_config(call.gpu, call.how.mode, _sizes_of_sum(call))
     pixel = Window((1, 1), (1, 1), (0, 0), call.window.dilation)
-    if config is None or call.window != pixel:
+    if config is None or call.window != pixel or call.planes > 1:
         return None
     pixels = math.prod(call.size)
     images = ((each.shape[0], each.shape[1], pixels) for each in (call.out, call.x))
@@ -133,7 +133,8 @@ def _plain_product(
     """Return the GEMM without a bias."""
     pixels = math.prod(images.shape[2:])
     pixel = Window((1, 1), (1, 1), (0, 0), call.window.dilation)
-    if call.window != pixel or pixels % (16 // images.dtype.itemsize):
+    whole = call.planes == 1 and pixels % (16 // images.dtype.itemsize) == 0
+    if call.window != pixel or not whole:
         return None
     shape = (*images.shape[:2], pixels)
     columns = _view(images, shape, Layout.contiguous(shape).strides)

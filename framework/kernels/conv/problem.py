@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 class Convolution(NamedTuple):
     """Convolution parameters independent of the image size.
 
+    Images are (batch, channels, height, width), or the planes of volumes
+    (batch, channels, planes, height, width), each an image of its own.
+
     Attributes
     ----------
     window : Window
@@ -30,13 +33,15 @@ class Convolution(NamedTuple):
 
     def out(self, x: TensorSpec, weight: TensorSpec) -> TensorSpec:
         """Return the spec of the result from those of images and filters."""
-        size = self.window.output(*x.shape[2:])
-        return TensorSpec((x.shape[0], weight.shape[0], *size), x.dtype)
+        batch, _, *planes, high, wide = x.shape
+        size = self.window.output(high, wide)
+        return TensorSpec((batch, weight.shape[0], *planes, *size), x.dtype)
 
     def x(self, out: TensorSpec, weight: TensorSpec, size: Pair) -> TensorSpec:
         """Return the spec of images of a size, from those of result and filters."""
+        batch, _, *planes, _, _ = out.shape
         channels = weight.shape[1] * self.groups
-        return TensorSpec((out.shape[0], channels, *size), out.dtype)
+        return TensorSpec((batch, channels, *planes, *size), out.dtype)
 
     def weight(self, out: TensorSpec, x: TensorSpec) -> TensorSpec:
         """Return the spec of the filters, from those of result and images."""
@@ -56,9 +61,11 @@ class ConvCall(NamedTuple):
     how : Convolution
     x, weight, out : TensorSpec
         Images, filters and result. A gradient takes the cotangent of `out` and is by
-        `x` or `weight`.
+        `x` or `weight`. Those of planes are of the images that the planes are.
     bias : bool, default False
         Whether a bias is added to the result.
+    planes : int, default 1
+        Planes of a volume, which lie one after the other within a channel.
     """
 
     gpu: DeviceInfo
@@ -67,6 +74,21 @@ class ConvCall(NamedTuple):
     weight: TensorSpec
     out: TensorSpec
     bias: bool = False
+    planes: int = 1
+
+    @classmethod
+    def of(
+        cls,
+        gpu: DeviceInfo,
+        how: Convolution,
+        x: TensorSpec,
+        weight: TensorSpec,
+        out: TensorSpec,
+        bias: bool = False,
+    ) -> ConvCall:
+        """Return the call of images, or of volumes by their planes."""
+        planes = x.shape[2] if len(x.shape) == 5 else 1
+        return cls(gpu, how, _flat(x), weight, _flat(out), bias, planes)
 
     @property
     def window(self) -> Window:
@@ -83,6 +105,10 @@ class ConvCall(NamedTuple):
         """Height and width of the result."""
         return self.out.shape[2], self.out.shape[3]
 
+    def constants(self) -> dict[str, int]:
+        """Return the specialization constants of windows and of volumes."""
+        return {**self.window.constants(), **volume_constants(self.planes)}
+
     def sizes(self) -> dict[str, int]:
         """Return the size arguments of the NCHW kernels."""
         images = ("batch", "in_channels", "in_height", "in_width")
@@ -92,6 +118,19 @@ class ConvCall(NamedTuple):
             **dict(zip(results, self.out.shape[1:])),
             "groups": self.how.groups,
         }
+
+
+def _flat(spec: TensorSpec) -> TensorSpec:
+    """Return the spec of the images that a volume's planes are."""
+    if len(spec.shape) == 4:
+        return spec
+    batch, channels, planes, *size = spec.shape
+    return TensorSpec((batch * planes, channels, *size), spec.dtype)
+
+
+def volume_constants(planes: int) -> dict[str, int]:
+    """Return the specialization constants of `conv/volume.glsl`."""
+    return {"PLANES": planes} if planes > 1 else {}
 
 
 def divisors(size: Pair) -> dict[str, int]:

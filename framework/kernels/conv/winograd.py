@@ -35,7 +35,7 @@ from ..gemm.cost_model import tile_configs
 from ..gemm.tiles import BF16X3, SIMT, GemmSize
 from ..gpu_model import model_of
 from .implicit_gemm import FILTERS, IMAGES, MOST_ELEMENTS, nchw_microseconds
-from .problem import ConvCall
+from .problem import ConvCall, volume_constants
 from .window import Pair
 
 if TYPE_CHECKING:
@@ -134,6 +134,10 @@ class _Frame(NamedTuple):
         taps = self.call.window.kernel
         names = ("TAPS_DOWN", "TAPS_ACROSS", "TILE_DOWN", "TILE_ACROSS")
         return {"LOCAL_X": WORKGROUP, **dict(zip(names, (*taps, *self.tile)))}
+
+    def image_constants(self) -> dict[str, int]:
+        """Return these and those of `conv/volume.glsl`."""
+        return {**self.constants(), **volume_constants(self.call.planes)}
 
     def fields(self, piece: range, size: Pair) -> dict[str, Argument]:
         """Return the arguments of `conv/winograd_tiles.glsl`; `size` is of a plane."""
@@ -381,7 +385,7 @@ def _images(
         **frame.fields(piece, (high, wide)),
     }  # fmt: skip
     grid = linear_grid(depth * pitch, WORKGROUP)
-    constants = {**frame.constants(), "EVALUATED": int(evaluated)}
+    constants = {**frame.image_constants(), "EVALUATED": int(evaluated)}
     return Dispatch("conv/winograd_images", grid, push, constants)
 
 
@@ -399,6 +403,6 @@ def _output(frame: _Frame, products: Scratch, piece: range, bias: bool) -> Dispa
     fuses = frame.call.gpu.target.hides_latency
     whole = fuses and wide % 4 == 0 and frame.tile[1] % 4 == 0
     kernel = "conv/winograd_output" if whole else "conv/winograd_output_ragged"
-    constants = {**frame.constants(), "HAS_BIAS": int(bias)}
+    constants = {**frame.image_constants(), "HAS_BIAS": int(bias)}
     grid = linear_grid(frame.rows * len(piece), WORKGROUP)
     return Dispatch(kernel, grid, push, constants)

@@ -140,18 +140,9 @@ def _convolved(
         out = _conv2d(images(x, dims), images(weight, dims), bias, checked.how)
         return autocast_passthrough(out, x, dims)
     groups = _check_filters(name, x, weight, dims, groups)
-    out_channels, group_channels = weight.layout.shape[:2]
-    if x.layout.shape[-dims - 1] != group_channels * groups or out_channels % groups:
-        raise ShapeError(
-            f"{name}: x has {x.shape[-dims - 1]} channels, weight is"
-            f" {tuple(weight.shape)},"
-            f" groups {groups}; x must have weight.shape[1] * groups ="
-            f" {group_channels * groups} channels, and groups must divide"
-            " weight.shape[0]"
-        )
-    _check_bias(name, bias, out_channels)
+    check_channels(name, x, weight, bias, groups)
     pixels, filters = images(x, dims), images(weight, dims)
-    window = _window(name, filters, stride, padding, dilation, dims)
+    window = window_of(name, filters, stride, padding, dilation, dims)
     check_fit(name, pixels, window)
     if x.dtype in POOLED_INTEGERS:
         need_equal_integers(name, x, weight, bias)
@@ -248,12 +239,51 @@ def _check_filters(name: str, x: Tensor, weight: Tensor, dims: int, groups: int)
         raise ShapeError(
             f"{name}: weight is {tuple(weight.shape)}; it must be {dims + 2}-D"
         )
+    return check_groups(name, groups)
+
+
+def check_groups(name: str, groups: int) -> int:
+    """Return the number of groups of channels, or raise `ShapeError`."""
     groups = as_int(f"{name}: groups", groups)
     if not 1 <= groups <= MAX_GROUPS:
         raise ShapeError(
             f"{name}: groups is {groups}; it must be from 1 to {MAX_GROUPS}"
         )
     return groups
+
+
+def check_channels(
+    name: str, x: Tensor, weight: Tensor, bias: Tensor | None, groups: int
+) -> None:
+    """Raise `ShapeError` if a convolution's channels do not fit each other.
+
+    `x` may be without a batch.
+    """
+    out_channels, group_channels = weight.layout.shape[:2]
+    channels = x.layout.shape[1 - len(weight.layout.shape)]
+    if channels != group_channels * groups or out_channels % groups:
+        raise ShapeError(
+            f"{name}: x has {channels} channels, weight is {tuple(weight.shape)},"
+            f" groups {groups}; x must have weight.shape[1] * groups ="
+            f" {group_channels * groups} channels, and groups must divide"
+            " weight.shape[0]"
+        )
+    _check_bias(name, bias, out_channels)
+
+
+def check_transposed_channels(
+    name: str, x: Tensor, weight: Tensor, bias: Tensor | None, groups: int
+) -> None:
+    """Raise `ShapeError` if a transposed convolution's channels do not fit."""
+    in_channels, group_channels = weight.layout.shape[:2]
+    channels = x.layout.shape[1 - len(weight.layout.shape)]
+    if channels != in_channels or in_channels % groups:
+        raise ShapeError(
+            f"{name}: x has {channels} channels, weight is {tuple(weight.shape)},"
+            f" groups {groups}; x must have weight.shape[0] = {in_channels}"
+            " channels, which groups must divide"
+        )
+    _check_bias(name, bias, group_channels * groups)
 
 
 def _check_bias(name: str, bias: Tensor | None, channels: int) -> None:
@@ -263,7 +293,7 @@ def _check_bias(name: str, bias: Tensor | None, channels: int) -> None:
         )
 
 
-def _window(
+def window_of(
     name: str,
     filters: Tensor,
     stride: int | Shape,
@@ -271,6 +301,7 @@ def _window(
     dilation: int | Shape,
     dims: int,
 ) -> Window:
+    """Return the window of filters (out, in, height, width), or raise `ShapeError`."""
     kernel = (filters.layout.shape[2], filters.layout.shape[3])
     steps = pair(f"{name}: stride", stride, 1, dims)
     gaps = pair(f"{name}: dilation", dilation, 1, dims)
@@ -394,35 +425,11 @@ def _transposed(
     if x.dtype in POOLED_INTEGERS:
         need_int64(name, x)
         need_equal_integers(name, x, weight, bias)
-    if (
-        x.layout.shape[-dims - 1] != weight.layout.shape[0]
-        or weight.layout.shape[0] % groups
-    ):
-        raise ShapeError(
-            f"{name}: x has {x.shape[-dims - 1]} channels, weight is"
-            f" {tuple(weight.shape)},"
-            f" groups {groups}; x must have weight.shape[0] = {weight.shape[0]}"
-            " channels, which groups must divide"
-        )
-    _check_bias(name, bias, weight.layout.shape[1] * groups)
+    check_transposed_channels(name, x, weight, bias, groups)
     pixels, filters = images(x, dims), images(weight, dims)
-    window = _window(name, filters, stride, padding, dilation, dims)
+    window = window_of(name, filters, stride, padding, dilation, dims)
     added = pair(f"{name}: output_padding", output_padding, 0, dims)
-    limits = tuple(map(max, window.stride, window.dilation))
-    if any(more >= limit for more, limit in zip(added, limits)):
-        raise ShapeError(
-            f"{name}: output_padding is {added}; it must be below {limits}, the larger"
-            " of stride and dilation"
-        )
-    # The gradient convolution must not see the output padding.
-    window = window._replace(extra=(-added[0], -added[1]))
-    size = _spread(window, pixels.shape[2:])
-    if min(size) < 1:
-        raise ShapeError(
-            f"{name}: the result for an image of {tuple(pixels.shape[2:])} would be of"
-            " size"
-            f" {size}; padding {window.padding} is too much for it"
-        )
+    window, size = transposed_window(name, window, pixels.layout.shape[2:], added)
     if x.dtype in POOLED_INTEGERS:
         out = integer_conv_transpose2d(pixels, filters, size, window, groups)
         out = out if bias is None else out + reshape(bias, (bias.numel(), 1, 1))
@@ -443,6 +450,44 @@ def _transposed(
         _checked.add(key, _Checked(how, size))
     out = _conv2d_input_vjp(pixels, filters, bias, size, how)
     return autocast_passthrough(out, x, dims)
+
+
+def transposed_window(
+    name: str, window: Window, pixels: Shape, added: Pair
+) -> tuple[Window, Pair]:
+    """Return the window of the transpose, and the size of its result.
+
+    Parameters
+    ----------
+    name : str
+        Of the function.
+    window : Window
+        Of the convolution.
+    pixels : (int, int)
+        Size of what is spread.
+    added : (int, int)
+        Output padding.
+
+    Raises
+    ------
+    ShapeError
+        If the output padding is too large, or nothing is left of the result.
+    """
+    limits = tuple(map(max, window.stride, window.dilation))
+    if any(more >= limit for more, limit in zip(added, limits)):
+        raise ShapeError(
+            f"{name}: output_padding is {added}; it must be below {limits}, the larger"
+            " of stride and dilation"
+        )
+    # The gradient convolution must not see the output padding.
+    window = window._replace(extra=(-added[0], -added[1]))
+    size = _spread(window, pixels)
+    if min(size) < 1:
+        raise ShapeError(
+            f"{name}: the result for an image of {tuple(pixels)} would be of size"
+            f" {size}; padding {window.padding} is too much for it"
+        )
+    return window, size
 
 
 def _spread(window: Window, size: Shape) -> Pair:

@@ -43,7 +43,10 @@ WINOGRAD = "Winograd"
 
 @primitive(dtypes=FLOAT, typed="x", epilogue_dims=2)
 def _conv2d(x: Tensor, weight: Tensor, bias: Tensor | None, how: Convolution) -> Tensor:
-    """Cross-correlate images with filters; `conv2d` checks the arguments."""
+    """Cross-correlate images, or planes of volumes, with filters.
+
+    `conv2d` and `conv3d` check the arguments.
+    """
 
 
 @_conv2d.spec
@@ -62,25 +65,30 @@ def _conv2d_vjp(
     how: Convolution,
     needs: tuple[bool, bool, bool],
 ) -> tuple[Tensor | None, ...]:
-    height, width = x.layout.shape[2:]
+    height, width = x.layout.shape[-2:]
     return (
         _conv2d_input_vjp(grad, weight, None, (height, width), how)
         if needs[0]
         else None,
         _conv2d_weight_vjp(grad, x, how) if needs[1] else None,
-        sum(grad, (0, 2, 3)) if needs[2] else None,
+        sum(grad, _beside_channels(grad)) if needs[2] else None,
     )
+
+
+def _beside_channels(grad: Tensor) -> tuple[int, ...]:
+    return (0, *range(2, len(grad.layout.shape)))
 
 
 @_conv2d.reference
 def _conv2d_reference(
     x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, how: Convolution
 ) -> np.ndarray:
-    patches = _grouped(how.window.patches(x, 0), how.groups)
+    images = _as_images(x)
+    patches = _grouped(how.window.patches(images, 0), how.groups)
     filters = weight.reshape(how.groups, -1, *weight.shape[1:])
     out = np.einsum("bgchwij,gocij->bgohw", patches, filters, optimize=True)
-    out = out.reshape(x.shape[0], weight.shape[0], *out.shape[3:])
-    return out if bias is None else out + bias[:, None, None]
+    out = out.reshape(images.shape[0], weight.shape[0], *out.shape[3:])
+    return _as_volumes(out if bias is None else out + bias[:, None, None], x)
 
 
 @_conv2d.kernel
@@ -132,7 +140,7 @@ def _forward_call(
     bias: StridedSpec | None,
     how: Convolution,
 ) -> ConvCall:
-    return ConvCall(gpu, how, x, weight, how.out(x, weight), bias is not None)
+    return ConvCall.of(gpu, how, x, weight, how.out(x, weight), bias is not None)
 
 
 def _nchw_candidates(
@@ -176,11 +184,26 @@ def _conv2d_tiles(call: ConvCall) -> Dispatch:
         "bias": "bias" if call.bias else "weight",
         **call.sizes(),
     }  # fmt: skip
-    constants = {**call.window.constants(), "HAS_BIAS": int(call.bias)}
+    constants = {**call.constants(), "HAS_BIAS": int(call.bias)}
     kernel = ("conv/igemm_tiled", "conv/igemm_subgroup")
     return tiled_gemm_dispatch(
         call.gpu, kernel, product, call.how.groups, push, constants
     )
+
+
+def _as_images(x: np.ndarray) -> np.ndarray:
+    """Return the planes of volumes as images; images as they are."""
+    if x.ndim == 4:
+        return x
+    planes = x.swapaxes(1, 2)
+    return planes.reshape(-1, *planes.shape[2:])
+
+
+def _as_volumes(x: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """Undo `_as_images`, as what it was made of asks for."""
+    if like.ndim == 4:
+        return x
+    return x.reshape(like.shape[0], like.shape[2], *x.shape[1:]).swapaxes(1, 2)
 
 
 def _grouped(x: np.ndarray, groups: int) -> np.ndarray:
@@ -225,7 +248,7 @@ def _conv2d_input_vjp_vjp(
     return (
         _conv2d(grad, weight, None, how) if needs[0] else None,
         _conv2d_weight_vjp(grad_out, grad, how) if needs[1] else None,
-        sum(grad, (0, 2, 3)) if needs[2] else None,
+        sum(grad, _beside_channels(grad)) if needs[2] else None,
     )
 
 
@@ -282,7 +305,7 @@ def _input_call(
     how: Convolution,
 ) -> ConvCall:
     x = how.x(grad_out, weight, size)
-    return ConvCall(gpu, how, x, weight, grad_out, bias is not None)
+    return ConvCall.of(gpu, how, x, weight, grad_out, bias is not None)
 
 
 def _conv2d_input_vjp_tiles(call: ConvCall) -> Dispatch:
@@ -298,7 +321,7 @@ def _conv2d_input_vjp_tiles(call: ConvCall) -> Dispatch:
         **call.sizes(),
     }  # fmt: skip
     kernel = ("conv/igemm_tiled_dgrad", "conv/igemm_subgroup_dgrad")
-    constants = {**call.window.constants(), "HAS_BIAS": int(call.bias)}
+    constants = {**call.constants(), "HAS_BIAS": int(call.bias)}
     return tiled_gemm_dispatch(
         call.gpu, kernel, product, call.how.groups, push, constants
     )
@@ -313,12 +336,13 @@ def _conv2d_input_vjp_reference(
     how: Convolution,
 ) -> np.ndarray:
     filters = weight.reshape(how.groups, -1, *weight.shape[1:])
-    grad = _grouped(grad_out, how.groups)
+    images = _as_images(grad_out)
+    grad = _grouped(images, how.groups)
     patches = np.einsum("bgohw,gocij->bgchwij", grad, filters, optimize=True)
     channels = weight.shape[1] * how.groups
-    shape = (grad_out.shape[0], channels, *grad_out.shape[2:], *how.window.kernel)
+    shape = (images.shape[0], channels, *images.shape[2:], *how.window.kernel)
     out = how.window.overlap_add(patches.reshape(shape), size)
-    return out if bias is None else out + bias[:, None, None]
+    return _as_volumes(out if bias is None else out + bias[:, None, None], grad_out)
 
 
 @primitive(dtypes=FLOAT, typed="grad_out")
@@ -342,7 +366,7 @@ def _conv2d_weight_vjp_vjp(
     how: Convolution,
     needs: tuple[bool, bool],
 ) -> tuple[Tensor | None, Tensor | None]:
-    height, width = x.layout.shape[2:]
+    height, width = x.layout.shape[-2:]
     return (
         _conv2d(x, grad, None, how) if needs[0] else None,
         _conv2d_input_vjp(grad_out, grad, None, (height, width), how)
@@ -355,7 +379,7 @@ def _conv2d_weight_vjp_vjp(
 def _conv2d_weight_vjp_kernel(
     gpu: DeviceInfo, grad_out: StridedSpec, x: StridedSpec, how: Convolution
 ) -> Found:
-    call = ConvCall(gpu, how, x, how.weight(grad_out, x), grad_out)
+    call = ConvCall.of(gpu, how, x, how.weight(grad_out, x), grad_out)
     few = conv_direct.weight_vjp(call) if how.groups > 1 else None
     own = winograd.microseconds(call, "weight_vjp")
     summed = pointwise.weight_vjp(call) if how.groups == 1 else None
@@ -371,7 +395,7 @@ def _conv2d_weight_vjp_kernel(
 def _conv2d_weight_vjp_candidates(
     gpu: DeviceInfo, grad_out: StridedSpec, x: StridedSpec, how: Convolution
 ) -> Candidates:
-    call = ConvCall(gpu, how, x, how.weight(grad_out, x), grad_out)
+    call = ConvCall.of(gpu, how, x, how.weight(grad_out, x), grad_out)
     candidates = _nchw_candidates(
         call, _conv2d_weight_vjp_tiles, conv_direct.weight_vjp
     )
@@ -404,7 +428,7 @@ def _conv2d_weight_vjp_tiles(call: ConvCall) -> list[Dispatch]:
         product,
         groups * chunks,
         push,
-        call.window.constants(),
+        call.constants(),
         depth=ceil_div(depth, chunks),
         partial=chunks > 1,
     )
@@ -417,7 +441,7 @@ def _conv2d_weight_vjp_tiles(call: ConvCall) -> list[Dispatch]:
 def _conv2d_weight_vjp_reference(
     grad_out: np.ndarray, x: np.ndarray, how: Convolution
 ) -> np.ndarray:
-    patches = _grouped(how.window.patches(x, 0), how.groups)
-    grad = _grouped(grad_out, how.groups)
+    patches = _grouped(how.window.patches(_as_images(x), 0), how.groups)
+    grad = _grouped(_as_images(grad_out), how.groups)
     out = np.einsum("bgohw,bgchwij->gocij", grad, patches, optimize=True)
     return out.reshape(-1, *out.shape[2:])

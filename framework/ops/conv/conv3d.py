@@ -1,29 +1,44 @@
 """Convolution over volumes, and its transpose, through the kernels for images.
 
-The taps along depth become channels: a volume is a batch of planes, each with the
+The taps along depth become channels: a volume's planes are images, each with the
 planes of its window stacked behind it, and one convolution over images does the rest
-as an implicit GEMM. Planes of a transpose's result that are a stride apart are of the
-same taps: they are one transposed convolution of such stacks, too.
+as an implicit GEMM. Its kernels read and write such planes where they lie in a volume.
+Planes of a transpose's result that are a stride apart are of the same taps: they are
+one transposed convolution of such stacks, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...autograd.unbatched import unbatched_as
 from ...base.errors import ShapeError
 from ...base.shape import Layout, Shape, ceil_div
-from ...base.validation import as_int, as_int_or_ints
+from ...base.validation import as_int_or_ints
 from ...dispatch.autocast_policy import autocast_low_precision
+from ...kernels.conv.problem import Convolution
+from ...kernels.conv.window import Window
 from ...kernels.shader_types import check_float
+from ...kernels.tensor_cores import convolution_mode
 from ..images import POOLED_INTEGERS
 from ..movement.concat import stack
 from ..movement.rearrange import pad
 from ..movement.slice import strided_scatter
 from ..source import fill_like
-from ..view import permute, reshape, transpose, unsqueeze
-from .conv import check_bias_dtype, conv2d, conv_transpose2d
+from ..view import broadcast_to, reshape, transpose, unsqueeze
+from .conv import (
+    check_bias_dtype,
+    check_channels,
+    check_groups,
+    check_transposed_channels,
+    conv2d,
+    conv_transpose2d,
+    transposed_window,
+    window_of,
+)
+from .conv2d import _conv2d, _conv2d_input_vjp
+from .im2col import _im2col
 from .integer import need_int64
 
 if TYPE_CHECKING:
@@ -109,7 +124,10 @@ def conv3d(
     -----
     Takes memory for as many copies of `x` as filters are deep.
     """
-    volumes = _batched("conv3d", x, weight)
+    name = "conv3d"
+    volumes = _batched(name, x, weight)
+    groups = check_groups(name, groups)
+    check_channels(name, volumes, weight, bias, groups)
     steps = triple("conv3d: stride", stride, 1)
     gaps = triple("conv3d: dilation", dilation, 1)
     taps = weight.layout.shape[2]
@@ -124,33 +142,92 @@ def conv3d(
         total = reach if padding == "same" else 0
         before, after, around = total // 2, total - total // 2, padding
     else:
-        before, *planes = triple("conv3d: padding", padding, 0)
-        after, around = before, tuple(planes)
+        before, *sides = triple("conv3d: padding", padding, 0)
+        after, around = before, tuple(sides)
     if volumes.shape[2] + before + after <= reach or taps < 1:
         raise ShapeError(
             f"conv3d: filters of depth {taps} with dilation {gaps[0]} do not fit a"
             f" volume of {tuple(x.shape)} with padding {padding}"
         )
-    if before or after:
-        volumes = pad(volumes, (0, 0, 0, 0, before, after))
-    stacked = _depth_windows(volumes, taps, steps[0], gaps[0])
-    batch, depth, channels = stacked.shape[:3]
-    size = stacked.shape[-2:]
-    images = reshape(stacked, (batch * depth, channels * taps, *size))
+    room = volumes.layout.shape[2] + before + after - reach
+    planes = _windows(
+        volumes, taps, ceil_div(room, steps[0]), before, steps[0], gaps[0]
+    )
     count, group_channels = weight.layout.shape[:2]
     filters = reshape(weight, (count, group_channels * taps, *weight.layout.shape[3:]))
-    out = conv2d(images, filters, bias, steps[1:], around, gaps[1:], groups)
-    out = reshape(out, (batch, depth, *out.shape[1:]))
-    out = transpose(out, 1, 2).contiguous()
+    if x.dtype.is_float:
+        check_bias_dtype(name, x, bias)
+        window = window_of(name, filters, steps[1:], around, gaps[1:], 2)
+        if not window.fits(*planes.layout.shape[3:]):
+            raise ShapeError(
+                f"{name}: filters of {tuple(weight.shape[2:])} with dilation {gaps} do"
+                f" not fit a volume of {tuple(x.shape)} with padding {padding}"
+            )
+        how = Convolution(window, groups, convolution_mode(x.device, x.dtype))
+        out = _of_planes(planes, how, lambda x: _conv2d(x, filters, bias, how))
+    else:
+        rest = steps[1:], around, gaps[1:], groups
+        out = _of_images(planes, lambda x: conv2d(x, filters, bias, *rest))
     return out if len(x.layout.shape) == 5 else reshape(out, out.shape[1:])
 
 
-def _depth_windows(x: Tensor, taps: int, step: int, gap: int) -> Tensor:
-    """Return (batch, out_depth, channels, taps, height, width)."""
-    last = x.layout.shape[2] - gap * (taps - 1)
-    planes = transpose(x, 1, 2)
-    windows = [planes[:, tap * gap : tap * gap + last : step] for tap in range(taps)]
-    return stack(windows, 3)
+def _windows(
+    x: Tensor, taps: int, count: int, before: int, step: int = 1, gap: int = 1
+) -> Tensor:
+    """Return the planes of windows along depth, as channels.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, channels, depth, height, width)
+    taps, count : int
+        Planes of a window, and windows.
+    before : int
+        Planes of zeros before the first; there are as many after the last as windows
+        reach.
+    step, gap : int
+        Stride and dilation.
+
+    Returns
+    -------
+    Tensor, shape (batch, channels * taps, count, height, width)
+    """
+    batch, channels, depth, height, width = x.layout.shape
+    last = (count - 1) * step + 1
+    if taps == 1 and before == 0 and last <= depth:
+        return x if step == 1 and last == depth else x[:, :, :last:step]
+    reach = gap * (taps - 1)
+    after = last + reach - depth - before
+    if x.dtype.is_float:
+        extra = after - before, 0
+        window = Window((taps, 1), (step, 1), (before, 0), (gap, 1), extra)
+        lines = reshape(x, (batch, channels, depth, height * width))
+        planes = _im2col(lines, window)
+    else:
+        padded = pad(x, (0, 0, 0, 0, before, max(0, after)))
+        starts = range(0, reach + 1, gap)
+        planes = stack([padded[:, :, at : at + last : step] for at in starts], 2)
+    return reshape(planes, (batch, channels * taps, count, height, width))
+
+
+def _of_planes(
+    planes: Tensor, how: Convolution, convolved: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """Return a convolution of planes; of windows of a pixel as that of one image."""
+    one = Window((1, 1), (1, 1), (0, 0), how.window.dilation)
+    if how.window != one:
+        return convolved(planes)
+    batch, channels, depth, height, width = planes.layout.shape
+    out = convolved(reshape(planes, (batch, channels, depth * height, width)))
+    return reshape(out, (batch, out.layout.shape[1], depth, height, width))
+
+
+def _of_images(planes: Tensor, convolved: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return a convolution of planes that takes images alone."""
+    batch, channels, depth, *size = planes.layout.shape
+    images = reshape(transpose(planes, 1, 2), (batch * depth, channels, *size))
+    out = convolved(images)
+    out = reshape(out, (batch, depth, *out.layout.shape[1:]))
+    return transpose(out, 1, 2).contiguous()
 
 
 @autocast_low_precision
@@ -189,12 +266,13 @@ def conv_transpose3d(
     volumes = _batched(name, x, weight)
     if x.dtype in POOLED_INTEGERS:
         need_int64(name, x)
-    groups = as_int(f"{name}: groups", groups)
+    groups = check_groups(name, groups)
+    check_transposed_channels(name, volumes, weight, bias, groups)
     steps = triple(f"{name}: stride", stride, 1)
     around = triple(f"{name}: padding", padding, 0)
     added = triple(f"{name}: output_padding", output_padding, 0)
     gaps = triple(f"{name}: dilation", dilation, 1)
-    batch, _, depth = volumes.shape[:3]
+    depth = volumes.layout.shape[2]
     taps = weight.layout.shape[2]
     reach = gaps[0] * (taps - 1) + 1
     deep = (depth - 1) * steps[0] - 2 * around[0] + reach + added[0]
@@ -206,32 +284,49 @@ def conv_transpose3d(
         )
     if not weight.dtype.is_complex:
         check_bias_dtype(name, x, bias)
-    if bias is not None and bias.shape != (weight.layout.shape[1] * groups,):
-        raise ShapeError(
-            f"{name}: bias is {tuple(bias.shape)}; it must be"
-            f" ({weight.shape[1] * groups},)"
-        )
     counts = [ceil_div(deep - start, steps[0]) for start in range(min(steps[0], deep))]
     sources = [
         _depth_taps(start + around[0], taps, steps[0], gaps[0], depth, count)
         for start, count in enumerate(counts)
     ]
-    # Planes that no tap reaches have no convolution, which would add the bias.
-    whole = all(sources)
     if not any(sources):
-        sources[0] = [(0, depth)]
-    rest = steps[1:], around[1:], added[1:], groups, gaps[1:]
+        sources[0] = [(0, -counts[0])]
+    spread = _Spread(steps[1:], around[1:], added[1:], groups, gaps[1:])
     parts: dict[int, Tensor] = {}
     for start, (count, found) in enumerate(zip(counts, sources)):
         if found:
-            images, filters = _stacked(volumes, weight, found, count)
-            made = conv_transpose2d(images, filters, bias if whole else None, *rest)
-            parts[start] = reshape(made, (count, batch, *made.shape[1:]))
-    out = _interleaved(parts, deep, steps[0])
-    if bias is not None and not whole:
-        out = out + reshape(bias, (out.shape[1], 1, 1, 1))
-    out = out.contiguous()
+            planes = _depth_windows(volumes, found, count)
+            filters = _filters_of(weight, found)
+            parts[start] = spread.planes(planes, filters, bias)
+    out = _interleaved(parts, bias, deep, steps[0])
     return out if len(x.layout.shape) == 5 else reshape(out, out.shape[1:])
+
+
+class _Spread(NamedTuple):
+    """Transposed convolution of planes: its arguments, of height and width."""
+
+    steps: Shape
+    around: Shape
+    added: Shape
+    groups: int
+    gaps: Shape
+
+    def planes(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """Return (batch, channels, planes, height, width) of such planes."""
+        name = "conv_transpose3d"
+        if not x.dtype.is_float:
+            return _of_images(x, lambda x: conv_transpose2d(x, weight, bias, *self))
+        window = window_of(name, weight, self.steps, self.around, self.gaps, 2)
+        added = self.added[0], self.added[1]
+        window, size = transposed_window(name, window, x.layout.shape[3:], added)
+        mode = convolution_mode(x.device, x.dtype)
+        how = Convolution(window, self.groups, mode)
+
+        def spread(x: Tensor) -> Tensor:
+            high = size[0] if len(x.layout.shape) == 5 else x.layout.shape[2]
+            return _conv2d_input_vjp(x, weight, bias, (high, size[1]), how)
+
+        return _of_planes(x, how, spread)
 
 
 DepthTap = tuple[int, int]
@@ -243,48 +338,53 @@ def _depth_taps(
 ) -> list[DepthTap]:
     """Return the taps that reach `count` planes of a result, each `step` after another.
 
-    `first` is the first one's number, with those of the padding.
+    `first` is the first one's number, with those of the padding. Planes ascend.
     """
     reached = []
-    for tap in range(taps):
+    for tap in reversed(range(taps)):
         plane, rest = divmod(first - tap * gap, step)
         if rest == 0 and -count < plane < depth:
             reached.append((tap, plane))
     return reached
 
 
-def _stacked(
-    volumes: Tensor, weight: Tensor, taps: Sequence[DepthTap], count: int
-) -> tuple[Tensor, Tensor]:
-    """Return (count * batch, channels * taps, height, width) images, and filters."""
-    batch, channels, depth, *size = volumes.layout.shape
-    first, last = min(plane for _, plane in taps), max(plane for _, plane in taps)
-    before, after = max(0, -first), max(0, last + count - depth)
-    if before or after:
-        volumes = pad(volumes, (0, 0, 0, 0, before, after))
-    planes = permute(volumes, (2, 0, 1, 3, 4))
-    starts = [plane + before for _, plane in taps]
-    windows = stack([planes[start : start + count] for start in starts], 3)
-    images = reshape(windows, (count * batch, channels * len(taps), *size))
+def _depth_windows(volumes: Tensor, taps: Sequence[DepthTap], count: int) -> Tensor:
+    """Return (batch, channels * taps, count, height, width)."""
+    starts = [plane for _, plane in taps]
+    if starts[0] > 0:
+        volumes, starts = volumes[:, :, starts[0] :], [at - starts[0] for at in starts]
+    gap = starts[1] - starts[0] if len(starts) > 1 else 1
+    return _windows(volumes, len(taps), count, -starts[0], gap=gap)
+
+
+def _filters_of(weight: Tensor, taps: Sequence[DepthTap]) -> Tensor:
+    """Return (channels * taps, out_channels / groups, height, width)."""
+    channels = weight.layout.shape[0]
     chosen = stack([weight[:, :, tap] for tap, _ in taps], 1)
-    return images, reshape(chosen, (channels * len(taps), *chosen.shape[2:]))
+    return reshape(chosen, (channels * len(taps), *chosen.layout.shape[2:]))
 
 
-def _interleaved(parts: Mapping[int, Tensor], deep: int, step: int) -> Tensor:
-    """Return (batch, channels, deep, height, width) of planes, with zeros elsewhere.
+def _interleaved(
+    parts: Mapping[int, Tensor], bias: Tensor | None, deep: int, step: int
+) -> Tensor:
+    """Return (batch, channels, deep, height, width) of planes.
 
-    Each part is (planes, batch, channels, height, width), `step` apart from its start.
+    Each part is (batch, channels, planes, height, width), `step` apart from its start.
+    Elsewhere are zeros, and the bias.
     """
     if step == 1:
-        return permute(parts[0], (1, 2, 0, 3, 4))
+        return parts[0]
     part = next(iter(parts.values()))
-    _, batch, channels, height, width = part.shape
-    area = height * width
-    volume = deep * area
+    batch, channels, _, height, width = part.layout.shape
     shape = (batch, channels, deep, height, width)
+    if len(parts) == step and deep % step == 0:
+        return reshape(stack([parts[start] for start in range(step)], 3), shape)
     out: Tensor = fill_like(part.detach(), shape, 0, part.dtype)
+    if bias is not None and len(parts) < min(step, deep):
+        out = broadcast_to(reshape(bias, (channels, 1, 1, 1)), shape)
+    volume = deep * height * width
     for start, part in parts.items():
-        strides = (step * area, channels * volume, volume, width, 1)
-        layout = Layout(tuple(part.shape), strides, start * area)
+        strides = (channels * volume, volume, step * height * width, width, 1)
+        layout = Layout(part.layout.shape, strides, start * height * width)
         out = strided_scatter(out, part, layout)
     return out

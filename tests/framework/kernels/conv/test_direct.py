@@ -137,6 +137,23 @@ def test_a_transposed_convolution_adds_its_bias(
     assert taken["input_vjp"] == ["conv/direct" if stride == 1 else "conv/depthwise"]
 
 
+@pytest.mark.parametrize("stride", [(2, 1, 1), (1, 2, 2)])
+@pytest.mark.parametrize("name", ["conv3d", "conv_transpose3d"])
+def test_planes_are_read_and_written_where_they_lie(
+    gpu: GpuDevice,
+    taken: dict[str, list[str]],
+    name: str,
+    stride: tuple[int, int, int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    skip_where_it_crashes(gpu.gpu.info)
+    monkeypatch.setattr(direct, "MIN_TILES", 0)
+    options = {"groups": 6, "stride": stride, "padding": 1}
+    shapes = ((2, 6, 5, 4, 8), (6, 1, 3, 3, 3), (6,))
+    check(gpu, shapes, options, bound=2e-6, name=name)
+    assert set(taken) == set(PASSES)
+
+
 def test_an_infinity_behind_the_last_window_counts_nowhere(
     gpu: GpuDevice, taken: dict[str, list[str]]
 ) -> None:

@@ -314,6 +314,74 @@ def test_a_transposed_convolution_adds_its_bias_on_matrix_units(
     assert "BIAS" in product.defines
 
 
+# Volumes: windows of several planes, strides, planes in groups, none beside another.
+VOLUMES: list[tuple[str, Convolved]] = [
+    ("conv3d", ((2, 16, 3, 4, 8), (24, 16, 3, 3, 3), {"padding": 1})),
+    ("conv3d", ((2, 6, 5, 7, 5), (8, 3, 2, 3, 2), {"groups": 2, "stride": 2})),
+    (
+        "conv_transpose3d",
+        ((2, 16, 3, 4, 3), (16, 8, 3, 3, 3), {"stride": 2, "padding": 1}),
+    ),
+    ("conv_transpose3d", ((2, 16, 3, 4, 4), (16, 8, 3, 3, 3), {"padding": 1})),
+]
+
+
+@pytest.mark.parametrize("splits", [1, 3])
+@pytest.mark.parametrize(("name", "row"), VOLUMES)
+def test_planes_are_read_and_written_where_they_lie(
+    gpu: GpuDevice,
+    taken: dict[str, list[str]],
+    name: str,
+    row: Convolved,
+    splits: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(direct, "MOST_ROWS", 0)  # Which hardware would take it by.
+    config = TileConfig(SIMT_TILES[3], splits)
+    monkeypatch.setattr(
+        implicit_gemm,
+        "_best_config",
+        lambda product, *_: config._replace(splits=splits if product.splits else 1),
+    )
+    forget_plans()
+    x, weight, options = row
+    filters = weight[0] if name == "conv3d" else weight[1]
+    check(gpu, (x, weight, (filters,)), options, name=name)
+    assert set(taken) == set(PASSES)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize(("name", "row"), VOLUMES[::2])
+def test_planes_on_matrix_units(
+    gpu: GpuDevice,
+    split_products: list[Dispatch],
+    name: str,
+    row: Convolved,
+    dtype: str,
+) -> None:
+    x, weight, options = row
+    check(gpu, (x, weight), options, dtype, 5e-4, name)
+    products = [each for each in split_products if "EMULATED" in each.defines]
+    assert all(each.constants["PLANES"] > 1 for each in products)
+    assert len(products) == (3 if name == "conv3d" else 6)
+
+
+@pytest.mark.core
+def test_results_of_volumes_go_on_into_what_follows(
+    gpu: GpuDevice, taken: dict[str, list[str]]
+) -> None:
+    rng = np.random.default_rng(0)
+    shapes = ((2, 4, 3, 4, 6), (8, 4, 3, 3, 3), (8,), (2, 8, 3, 4, 6))
+    arrays = [rng.uniform(-1, 1, shape).astype(np.float32) for shape in shapes]
+    x, weight, bias, other = (fw.tensor(each, "float32", gpu) for each in arrays)
+    got = ops.relu(ops.conv3d(x, weight, bias, padding=1) + other).numpy()
+    sources = [text for plan in gpu.plans.values() for text in plan.sources.values()]
+    assert any("void epilogue(" in text and "IMPLICIT_GEMM" in text for text in sources)
+    images, filters, each, more = (torch.from_numpy(array) for array in arrays)
+    want = F.relu(F.conv3d(images, filters, each, padding=1) + more)
+    assert relative_error(got, want.numpy().astype(np.float64)) < 1e-6
+
+
 # Groups that fill a tile each, in bundles, all in one; with a bias or without.
 GROUPED: list[tuple[Convolved, int]] = [
     (((2, 32, 6, 6), (64, 16, 3, 3), {"groups": 2, "padding": 1}), 1),

@@ -123,6 +123,17 @@ def test_a_transposed_convolution_adds_its_bias(
     assert taken["input_vjp"][-1].constants["HAS_BIAS"] == 1
 
 
+@pytest.mark.parametrize("name", ["conv3d", "conv_transpose3d"])
+def test_planes_are_read_and_written_where_they_lie(
+    gpu: GpuDevice, taken: dict[str, list[Dispatch]], name: str
+) -> None:
+    options = {"stride": (2, 1, 1), "padding": 1}
+    shapes = ((2, 6, 4, 6, 8), (6, 6, 3, 3, 3), (6,))
+    check(gpu, shapes, options, bound=3e-6, name=name)
+    assert set(taken) == set(PASSES)
+    assert all("PLANES" in taken[name][-1].constants for name in PASSES[:2])
+
+
 @pytest.mark.core
 def test_pieces(
     gpu: GpuDevice, taken: dict[str, list[Dispatch]], monkeypatch: pytest.MonkeyPatch

@@ -9,6 +9,7 @@ import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 import vkbackend.framework as fw
 from tests.framework.ops.twin import Make, as_in_torch
 from vkbackend.framework import ops
+from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import ShapeError
 
 X = (2, 4, 5, 6, 7)
@@ -42,6 +43,24 @@ CALLS: list[tuple[str, tuple[tuple[int, ...], ...], dict[str, Any]]] = [
 ]
 
 
+CALLS += [
+    # Windows of one pixel, of one plane, of planes that are a stride apart
+    ("conv3d", (X, (6, 4, 2, 1, 1), (6,)), {"padding": (1, 0, 0)}),
+    ("conv3d", (X, (6, 4, 1, 3, 3), (6,)), {"stride": (2, 1, 1)}),
+    ("conv3d", (X, (6, 4, 3, 1, 1), (6,)), {"stride": (3, 1, 1), "padding": (2, 0, 0)}),
+    ("conv_transpose3d", (X, (4, 3, 2, 1, 1), (3,)), {}),
+    ("conv_transpose3d", (X, (4, 3, 2, 1, 1), (3,)), {"stride": (2, 1, 1)}),
+    ("conv_transpose3d", (X, (4, 3, 4, 3, 3), (3,)), {"stride": 2, "padding": 1}),
+    ("conv_transpose3d", (X, (4, 3, 3, 3, 3), (3,)), {"padding": 2}),
+    # Planes of zeros and the bias at one end
+    (
+        "conv_transpose3d",
+        (X, (4, 3, 2, 2, 2), (3,)),
+        {"stride": 3, "output_padding": 2},
+    ),
+]
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "shapes", "options"), CALLS)
 def test_result_and_gradients(
@@ -57,6 +76,36 @@ def test_result_and_gradients(
 def test_result_is_contiguous() -> None:
     out = ops.conv3d(fw.ones((2, 1, 3, 3, 3)), fw.ones((2, 1, 2, 2, 2)))
     assert out.view(2, 16).shape == (2, 16)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "most"),
+    [
+        # Windows of planes, the convolution
+        ("conv3d", {"padding": 1}, 2),
+        ("conv3d", {"stride": 2, "padding": 1, "dilation": (2, 1, 1)}, 2),
+        ("conv_transpose3d", {"padding": 1}, 3),  # and filters turned along depth
+        # A phase of two taps and one of one, which takes no windows: filters of both,
+        # and the planes put between each other
+        (
+            "conv_transpose3d",
+            {"stride": 2, "padding": 1, "output_padding": 1},
+            7,
+        ),
+    ],
+)
+def test_planes_are_not_copied(
+    name: str, options: dict[str, Any], most: int, gpu: GpuDevice
+) -> None:
+    if not gpu.gpu.info.shader_float64:
+        pytest.skip("other dtypes have several kernels, by device")
+    x = fw.ones((2, 4, 4, 6, 6), "float64", gpu)
+    weight = fw.ones((4, 4, 3, 3, 3), "float64", gpu)
+    bias = fw.ones((4,), "float64", gpu)
+    fw.eval(x, weight, bias)
+    before = gpu.gpu.counters.snapshot()
+    fw.eval(getattr(ops, name)(x, weight, bias, **options))
+    assert (gpu.gpu.counters.snapshot() - before).dispatches <= most
 
 
 def test_second_derivative(make: Make) -> None:
