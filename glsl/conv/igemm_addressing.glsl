@@ -127,9 +127,9 @@ uint result_at(uint row, uint column) {
     if (RESULTS == FILTERS) return part + row * push.n + column;
     uint image = column / PLANE;
     if (RESULTS == IMAGES)
-        return part + (first_plane(image, push.m) + row * PLANES) * PLANE
+        return part + (first_result(image, push.m) + row * RESULT_CHANNEL) * PLANE
             + (column - image * PLANE);
     uvec3 pixel = pixel_of(row, column);
-    uint plane = first_plane(image, CHANNELS) + pixel.x * PLANES;
+    uint plane = first_result(image, CHANNELS) + pixel.x * RESULT_CHANNEL;
     return part + (plane * HEIGHT + pixel.y) * WIDTH_OUT + pixel.z;
 }

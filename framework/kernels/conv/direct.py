@@ -126,6 +126,7 @@ def weight_vjp(call: ConvCall) -> list[Dispatch] | None:
     tile, whole = _RegisterTile(channels, pixels), call.output_size[1] % pixels == 0
     constants = {
         **_constants(call, call.x, call.window.padding, call.window.stride, tile),
+        **volume_constants(call.planes),
         "LOCAL_X": WGRAD_WORKGROUP,
         "WHOLE": int(whole),
         "GRAD_VECTORS": int(whole and _has_vectors(weight.dtype, pixels)),
@@ -203,7 +204,6 @@ def _constants(
     window = call.window._replace(stride=stride, padding=(0, 0))
     return {
         **window.constants(),
-        **volume_constants(call.planes),
         "CHANNELS": tile.channels,
         "PIXELS": tile.pixels,
         "BEFORE_H": before[0] % (1 << 32),
@@ -250,6 +250,7 @@ def _tiled(
         **_constants(call, x, before, stride, _RegisterTile(channels, pixels)),
         "LOCAL_X": WORKGROUP,
         "HAS_BIAS": int(call.bias),
+        **call.volume_constants(),
         "TURNED": int(turned),
         "VECTOR_STORES": int(_has_vectors(out.dtype, out.shape[3], pixels)),
     }

@@ -250,8 +250,9 @@ def _input_product(call: ConvCall) -> _ImplicitGemm | None:
     depth = call.weight.shape[0] // groups * math.prod(window.kernel)
     nchw_size = GemmSize(channels // groups, pixels, depth, groups)
     return _ImplicitGemm(
-        call, windows, "grad_out", rows, call.x, kind, nchw_size, constants
-    )
+        call, windows, "grad_out", rows, call.x, kind, nchw_size, constants,
+        splits=not call.result_planes,
+    )  # fmt: skip
 
 
 def _phase_grid(call: ConvCall) -> WindowGrid | None:
@@ -535,6 +536,8 @@ def _window_constants(product: _ImplicitGemm) -> dict[str, int]:
     vectors, halves = product.bundle_vectors, product.halves
     constants = product.windows.constants(product.channel_vectors * halves)
     along_k = product.kind != FILTERS
+    if product.kind != FILTERS:
+        constants |= product.call.volume_constants()
     constants["CHANNEL_VECTORS"] = vectors * halves if along_k else vectors
     if product.bundles > 1:
         constants["BUNDLE_ROWS"] = product.bundle_rows

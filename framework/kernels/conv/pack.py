@@ -98,7 +98,6 @@ class WindowGrid(NamedTuple):
             "TAPS_ACROSS": self.taps[1],
             "TAP_LINE": self.gap[0] * wide * channel_vectors,
             "TAP": self.gap[1] * channel_vectors,
-            **volume_constants(self.planes),
         }
 
 

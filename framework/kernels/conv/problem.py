@@ -66,6 +66,10 @@ class ConvCall(NamedTuple):
         Whether a bias is added to the result.
     planes : int, default 1
         Planes of a volume, which lie one after the other within a channel.
+    result_planes : int, default 0
+        Planes of a volume of which the results are some; 0: all.
+    result_step : int, default 1
+        Planes from one result to the next.
     """
 
     gpu: DeviceInfo
@@ -75,6 +79,8 @@ class ConvCall(NamedTuple):
     out: TensorSpec
     bias: bool = False
     planes: int = 1
+    result_planes: int = 0
+    result_step: int = 1
 
     @classmethod
     def of(
@@ -105,9 +111,17 @@ class ConvCall(NamedTuple):
         """Height and width of the result."""
         return self.out.shape[2], self.out.shape[3]
 
+    def volume_constants(self) -> dict[str, int]:
+        """Return those of `conv/volume.glsl` for a kernel that writes results."""
+        constants = volume_constants(self.planes)
+        if self.result_planes:
+            constants["RESULT_PLANES"] = self.result_planes
+            constants["RESULT_STEP"] = self.result_step
+        return constants
+
     def constants(self) -> dict[str, int]:
         """Return the specialization constants of windows and of volumes."""
-        return {**self.window.constants(), **volume_constants(self.planes)}
+        return {**self.window.constants(), **self.volume_constants()}
 
     def sizes(self) -> dict[str, int]:
         """Return the size arguments of the NCHW kernels."""
@@ -129,7 +143,7 @@ def _flat(spec: TensorSpec) -> TensorSpec:
 
 
 def volume_constants(planes: int) -> dict[str, int]:
-    """Return the specialization constants of `conv/volume.glsl`."""
+    """Return the specialization constants of `conv/volume.glsl` for images."""
     return {"PLANES": planes} if planes > 1 else {}
 
 

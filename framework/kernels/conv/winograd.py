@@ -135,10 +135,6 @@ class _Frame(NamedTuple):
         names = ("TAPS_DOWN", "TAPS_ACROSS", "TILE_DOWN", "TILE_ACROSS")
         return {"LOCAL_X": WORKGROUP, **dict(zip(names, (*taps, *self.tile)))}
 
-    def image_constants(self) -> dict[str, int]:
-        """Return these and those of `conv/volume.glsl`."""
-        return {**self.constants(), **volume_constants(self.call.planes)}
-
     def fields(self, piece: range, size: Pair) -> dict[str, Argument]:
         """Return the arguments of `conv/winograd_tiles.glsl`; `size` is of a plane."""
         plane, across = math.prod(self.grid), self.grid[1]
@@ -385,7 +381,8 @@ def _images(
         **frame.fields(piece, (high, wide)),
     }  # fmt: skip
     grid = linear_grid(depth * pitch, WORKGROUP)
-    constants = {**frame.image_constants(), "EVALUATED": int(evaluated)}
+    constants = {**frame.constants(), "EVALUATED": int(evaluated)}
+    constants |= volume_constants(frame.call.planes)
     return Dispatch("conv/winograd_images", grid, push, constants)
 
 
@@ -403,6 +400,7 @@ def _output(frame: _Frame, products: Scratch, piece: range, bias: bool) -> Dispa
     fuses = frame.call.gpu.target.hides_latency
     whole = fuses and wide % 4 == 0 and frame.tile[1] % 4 == 0
     kernel = "conv/winograd_output" if whole else "conv/winograd_output_ragged"
-    constants = {**frame.image_constants(), "HAS_BIAS": int(bias)}
+    constants = {**frame.constants(), "HAS_BIAS": int(bias)}
+    constants |= frame.call.volume_constants()
     grid = linear_grid(frame.rows * len(piece), WORKGROUP)
     return Dispatch(kernel, grid, push, constants)

@@ -261,9 +261,13 @@ def _conv2d_input_vjp_kernel(
     size: Pair,
     how: Convolution,
 ) -> Found:
-    call = _input_call(gpu, grad_out, weight, bias, size, how)
+    return input_dispatches(_input_call(gpu, grad_out, weight, bias, size, how))
+
+
+def input_dispatches(call: ConvCall) -> Found:
+    """Return what computes the gradient by the images, by the cost model."""
     found: Found | None
-    if how.groups == 1:
+    if call.how.groups == 1:
         found = pointwise.input_vjp(call)
         limit = pointwise.microseconds(call, for_input=True) if found else math.inf
         own = winograd.microseconds(call, "input_vjp")

@@ -18,7 +18,7 @@ from ...base.shape import Layout, Shape, ceil_div
 from ...base.validation import as_int_or_ints
 from ...dispatch.autocast_policy import autocast_low_precision
 from ...kernels.conv.problem import Convolution
-from ...kernels.conv.window import Window
+from ...kernels.conv.window import Pair, Window
 from ...kernels.shader_types import check_float
 from ...kernels.tensor_cores import convolution_mode
 from ..images import POOLED_INTEGERS
@@ -40,6 +40,7 @@ from .conv import (
 from .conv2d import _conv2d, _conv2d_input_vjp
 from .im2col import _im2col
 from .integer import need_int64
+from .phases import MOST_PHASES, Phases, _conv_transpose_phases, writes_phases
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -292,13 +293,17 @@ def conv_transpose3d(
     if not any(sources):
         sources[0] = [(0, -counts[0])]
     spread = _Spread(steps[1:], around[1:], added[1:], groups, gaps[1:])
-    parts: dict[int, Tensor] = {}
-    for start, (count, found) in enumerate(zip(counts, sources)):
-        if found:
-            planes = _depth_windows(volumes, found, count)
-            filters = _filters_of(weight, found)
-            parts[start] = spread.planes(planes, filters, bias)
-    out = _interleaved(parts, bias, deep, steps[0])
+    windows = {
+        start: (_depth_windows(volumes, found, count), _filters_of(weight, found))
+        for start, (count, found) in enumerate(zip(counts, sources))
+        if found
+    }
+    out = None
+    if len(windows) == steps[0] and x.dtype.is_float:
+        out = spread.phases(list(windows.values()), bias, Phases(steps[0], deep))
+    if out is None:
+        parts = {at: spread.planes(*each, bias) for at, each in windows.items()}
+        out = _interleaved(parts, bias, deep, steps[0])
     return out if len(x.layout.shape) == 5 else reshape(out, out.shape[1:])
 
 
@@ -313,20 +318,42 @@ class _Spread(NamedTuple):
 
     def planes(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Return (batch, channels, planes, height, width) of such planes."""
-        name = "conv_transpose3d"
         if not x.dtype.is_float:
             return _of_images(x, lambda x: conv_transpose2d(x, weight, bias, *self))
-        window = window_of(name, weight, self.steps, self.around, self.gaps, 2)
-        added = self.added[0], self.added[1]
-        window, size = transposed_window(name, window, x.layout.shape[3:], added)
-        mode = convolution_mode(x.device, x.dtype)
-        how = Convolution(window, self.groups, mode)
+        how, size = self.how(x, weight)
 
         def spread(x: Tensor) -> Tensor:
             high = size[0] if len(x.layout.shape) == 5 else x.layout.shape[2]
             return _conv2d_input_vjp(x, weight, bias, (high, size[1]), how)
 
         return _of_planes(x, how, spread)
+
+    def how(self, x: Tensor, weight: Tensor) -> tuple[Convolution, Pair]:
+        """Return the convolution that it is the transpose of, and the result's size."""
+        name = "conv_transpose3d"
+        window = window_of(name, weight, self.steps, self.around, self.gaps, 2)
+        added = self.added[0], self.added[1]
+        window, size = transposed_window(name, window, x.layout.shape[3:], added)
+        mode = convolution_mode(x.device, x.dtype)
+        return Convolution(window, self.groups, mode), size
+
+    def phases(
+        self,
+        windows: Sequence[tuple[Tensor, Tensor]],
+        bias: Tensor | None,
+        phases: Phases,
+    ) -> Tensor | None:
+        """Return the planes of all phases in one volume, or None if they are few."""
+        parts, filters = zip(*windows)
+        how, size = self.how(parts[0], filters[0])
+        volumes = parts[0].layout.shape[0] * filters[0].layout.shape[1] * self.groups
+        results = volumes * phases.deep * size[0] * size[1]
+        if not writes_phases(results, phases, how):
+            return None
+        none = (None,) * (MOST_PHASES - len(parts))
+        given = (*parts, *none, *filters, *none)
+        out: Tensor = _conv_transpose_phases(*given, bias, size, how, phases)  # type: ignore[call-arg]  # None fills
+        return out
 
 
 DepthTap = tuple[int, int]

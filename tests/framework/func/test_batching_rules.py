@@ -12,6 +12,7 @@ from vkbackend.framework.base.device import Device
 from vkbackend.framework.base.errors import GradError
 from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.func.batching_rules import RULES
+from vkbackend.framework.ops.conv import phases
 
 INDEX = np.array([[0, 2], [1, 0], [2, 2]])
 
@@ -91,6 +92,13 @@ ROWS: dict[str, Row] = {
         ),
         ((3, 2, 2, 5, 5), (3, 4)),
     ),
+    "transposed volumes": (
+        lambda lib, x, w: (
+            functional(lib).conv_transpose3d(x, lib.ones(2, 4, 3, 3, 3), None, 2)
+            + functional(lib).conv_transpose3d(x, w, None, 2)
+        ),
+        ((3, 1, 2, 2, 3, 3), (3, 2, 4, 3, 3, 3)),
+    ),
     "pools": (
         lambda lib, x: (
             functional(lib).max_pool2d(x, 2) + functional(lib).avg_pool2d(x, 2)
@@ -154,6 +162,11 @@ INDEXED: dict[str, Row] = {
 def arrays(shapes: tuple[tuple[int, ...], ...]) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
     return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def test_phases_of_volumes(place: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(phases, "LEAST_RESULTS", 0)
+    test_batches_are_those_of_torch("transposed volumes", place)
 
 
 @pytest.mark.parametrize("name", [*ROWS, *INDEXED])
