@@ -9,7 +9,6 @@
 // consts  LOCAL_X: 256; INNER: see linalg/jacobi_rotate.comp
 // macros  DOUBLE: see linalg/real.glsl; BLOCK: rows of a block, 16 or 32; ROTATES:
 //         for float32 and blocks of 16
-// lint    divergent-barrier: all invocations read whether one has turned
 // source  Becka and Vajtersic, "Block-Jacobi SVD algorithms for distributed memory systems",
 //         Parallel Algorithms and Applications 13, 1999
 #version 460

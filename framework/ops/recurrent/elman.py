@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT, bool_
-from ...dispatch.declare import composite
+from ...base.dtype import FLOAT, bfloat16, bool_, float16, float32
+from ...base.shape import TensorSpec
+from ...dispatch.declare import composite, primitive
+from ...ir.kernel_call import Dispatch, StridedSpec
+from ...kernels.recurrent import forward_dispatches
 from ..activation import relu
 from ..elementwise.compare import where
 from ..elementwise.trigonometric import tanh
 from ..movement.concat import stack
+from ..view import unsqueeze
 from .common import (
     kept,
     made,
@@ -22,8 +26,17 @@ from .common import (
     sum_of_products,
     views,
 )
+from .kernel_steps import (
+    _state_gradients,
+    as_numbers,
+    by_kernel,
+    last_gradient,
+    left_by,
+)
 
 if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
     from ...tensor.tensor import Tensor
 
 
@@ -53,6 +66,8 @@ def rnn_steps(
     if on_host(gates):
         given = views(gates, h0, weight, mask)
         return made(_host_steps(rectified, *given), gates)
+    if by_kernel(gates, h0):
+        return _elman_states(gates, h0, weight, as_numbers(mask, gates), rectified)
     h, hidden = h0, []
     for step in range(gates.layout.shape[0]):
         total = gates[step] + h @ weight.mT
@@ -60,6 +75,42 @@ def rnn_steps(
         h = new if mask is None else where(mask[step], new, h)
         hidden.append(h)
     return stack(hidden)
+
+
+@primitive(dtypes=(float32, float16, bfloat16), typed="gates")
+def _elman_states(
+    gates: Tensor, h0: Tensor, weight: Tensor, on: Tensor | None, rectified: bool
+) -> Tensor:
+    """Return what `rnn_steps` does; the mask is of the dtype of the gates."""
+
+
+@_elman_states.spec
+def _elman_states_spec(gates: TensorSpec, **_: object) -> TensorSpec:
+    return gates
+
+
+@_elman_states.kernel
+def _elman_states_kernel(
+    gpu: DeviceInfo,
+    gates: StridedSpec,
+    h0: StridedSpec,
+    weight: StridedSpec,
+    on: StridedSpec | None,
+    rectified: bool,
+) -> list[Dispatch]:
+    cell = "RELU" if rectified else "TANH"
+    return forward_dispatches(gpu, cell, gates, h0, on is not None)
+
+
+@_elman_states.reference
+def _elman_states_reference(
+    gates: np.ndarray,
+    h0: np.ndarray,
+    weight: np.ndarray,
+    on: np.ndarray | None,
+    rectified: bool,
+) -> np.ndarray:
+    return _host_steps(rectified, gates, h0, weight, None if on is None else on != 0)
 
 
 def _host_steps(
@@ -104,6 +155,11 @@ def rnn_steps_vjp(
         slope = 1 - tanh(total) * tanh(total)
     if mask is not None:
         slope = where(mask, slope, 0.0)
+    if by_kernel(gates, h0):
+        left = left_by(mask, gates)
+        by_all, hidden = _state_gradients(grad, weight.mT, unsqueeze(slope, 2), left)
+        dh = last_gradient(by_all, hidden, weight, left)
+        return by_all, dh, product_of_steps(by_all, before), None
     dh, of_gates = h0 * 0, []
     for step in reversed(range(gates.layout.shape[0])):
         dh = grad[step] + dh

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT, bool_
-from ...dispatch.declare import composite
+from ...base.dtype import FLOAT, bfloat16, bool_, float16, float32
+from ...base.shape import TensorSpec
+from ...dispatch.declare import composite, primitive
+from ...ir.kernel_call import Dispatch, StridedSpec
+from ...kernels.recurrent import forward_dispatches
 from ..elementwise.compare import where
 from ..elementwise.exponential import sigmoid
 from ..elementwise.trigonometric import tanh
@@ -24,8 +27,11 @@ from .common import (
     sum_of_products,
     views,
 )
+from .kernel_steps import _state_gradients, as_numbers, by_kernel, last_gradient
 
 if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
     from ...tensor.tensor import Tensor
 
 _GRU_DTYPES = {
@@ -71,6 +77,8 @@ def gru_steps(
     """
     if on_host(gates):
         return made(_host_steps(*views(gates, h0, weight, bias, mask)), gates)
+    if by_kernel(gates, h0):
+        return _gru_states(gates, h0, weight, bias, as_numbers(mask, gates))
     h, hidden = h0, []
     for step in range(gates.layout.shape[0]):
         _, z, n, _ = _gru_gates(gates[step], h, weight, bias)
@@ -78,6 +86,42 @@ def gru_steps(
         h = new if mask is None else where(mask[step], new, h)
         hidden.append(h)
     return stack(hidden)
+
+
+@primitive(dtypes=(float32, float16, bfloat16), typed="gates")
+def _gru_states(
+    gates: Tensor, h0: Tensor, weight: Tensor, bias: Tensor | None, on: Tensor | None
+) -> Tensor:
+    """Return what `gru_steps` does; the mask is of the dtype of the gates."""
+
+
+@_gru_states.spec
+def _gru_states_spec(gates: TensorSpec, h0: TensorSpec, **_: object) -> TensorSpec:
+    return TensorSpec((gates.shape[0], *h0.shape), gates.dtype)
+
+
+@_gru_states.kernel
+def _gru_states_kernel(
+    gpu: DeviceInfo,
+    gates: StridedSpec,
+    h0: StridedSpec,
+    weight: StridedSpec,
+    bias: StridedSpec | None,
+    on: StridedSpec | None,
+) -> list[Dispatch]:
+    given = on is not None, bias is not None
+    return forward_dispatches(gpu, "GRU", gates, h0, *given)
+
+
+@_gru_states.reference
+def _gru_states_reference(
+    gates: np.ndarray,
+    h0: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None,
+    on: np.ndarray | None,
+) -> np.ndarray:
+    return _host_steps(gates, h0, weight, bias, None if on is None else on != 0)
 
 
 def _host_steps(
@@ -153,14 +197,19 @@ def gru_steps_vjp(
         on = unsqueeze(mask, 2)
         by_input, by_state = where(on, by_input, 0.0), where(on, by_state, 0.0)
         z = where(mask, z, 1.0)
-    dh, hidden = h0 * 0, []
-    for step in reversed(range(gates.layout.shape[0])):
-        dh = grad[step] + dh
-        hidden.append(dh)
-        of_gate = reshape(unsqueeze(dh, 1) * by_state[step], gates.layout.shape[1:])
-        dh = of_gate @ weight + dh * z[step]
-    all_dh = unsqueeze(stack(hidden[::-1]), 2)
-    of_gates = reshape(all_dh * by_state, gates.layout.shape)
+    if by_kernel(gates, h0):
+        of_gates, states = _state_gradients(grad, weight.mT, by_state, z)
+        dh = last_gradient(of_gates, states, weight, z)
+        all_dh = unsqueeze(states, 2)
+    else:
+        dh, hidden = h0 * 0, []
+        for step in reversed(range(gates.layout.shape[0])):
+            dh = grad[step] + dh
+            hidden.append(dh)
+            of_gate = reshape(unsqueeze(dh, 1) * by_state[step], gates.layout.shape[1:])
+            dh = of_gate @ weight + dh * z[step]
+        all_dh = unsqueeze(stack(hidden[::-1]), 2)
+        of_gates = reshape(all_dh * by_state, gates.layout.shape)
     grad_bias = None if bias is None else sum(of_gates, (0, 1))
     grad_weight = product_of_steps(of_gates, before)
     return (

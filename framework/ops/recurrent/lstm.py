@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT, bool_
-from ...dispatch.declare import composite
+from ...base.dtype import FLOAT, bfloat16, bool_, float16, float32
+from ...base.shape import TensorSpec
+from ...dispatch.declare import composite, primitive
+from ...ir.kernel_call import Dispatch, StridedSpec
+from ...kernels.recurrent import forward_dispatches
+from ..elementwise.cast import cast
 from ..elementwise.compare import where
 from ..elementwise.exponential import sigmoid
 from ..elementwise.trigonometric import tanh
@@ -24,8 +28,17 @@ from .common import (
     sum_of_products,
     views,
 )
+from .kernel_steps import (
+    _cell_gradients,
+    as_numbers,
+    by_kernel,
+    last_gradient,
+    left_by,
+)
 
 if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
     from ...tensor.tensor import Tensor
 
 _LSTM_DTYPES = {
@@ -76,6 +89,8 @@ def lstm_steps(
     """
     if on_host(gates):
         return made(_host_steps(*views(gates, h0, c0, weight, projection, mask)), gates)
+    if projection is None and by_kernel(gates, h0):
+        return _lstm_states(gates, h0, c0, weight, as_numbers(mask, gates))
     h, c, hidden, cells = h0, c0, [], []
     for step in range(gates.layout.shape[0]):
         i, f, g, o = _lstm_gates(gates[step] + h @ weight.mT)
@@ -89,6 +104,42 @@ def lstm_steps(
         hidden.append(h)
         cells.append(c)
     return cat([stack(hidden), stack(cells)], -1)
+
+
+@primitive(dtypes=(float32, float16, bfloat16), typed="gates")
+def _lstm_states(
+    gates: Tensor, h0: Tensor, c0: Tensor, weight: Tensor, on: Tensor | None
+) -> Tensor:
+    """Return what `lstm_steps` does; the mask is of the dtype of the gates."""
+
+
+@_lstm_states.spec
+def _lstm_states_spec(gates: TensorSpec, h0: TensorSpec, **_: object) -> TensorSpec:
+    batch, units = h0.shape
+    return TensorSpec((gates.shape[0], batch, 2 * units), gates.dtype)
+
+
+@_lstm_states.kernel
+def _lstm_states_kernel(
+    gpu: DeviceInfo,
+    gates: StridedSpec,
+    h0: StridedSpec,
+    c0: StridedSpec,
+    weight: StridedSpec,
+    on: StridedSpec | None,
+) -> list[Dispatch]:
+    return forward_dispatches(gpu, "LSTM", gates, h0, on is not None)
+
+
+@_lstm_states.reference
+def _lstm_states_reference(
+    gates: np.ndarray,
+    h0: np.ndarray,
+    c0: np.ndarray,
+    weight: np.ndarray,
+    on: np.ndarray | None,
+) -> np.ndarray:
+    return _host_steps(gates, h0, c0, weight, None, None if on is None else on != 0)
 
 
 def _host_steps(
@@ -165,6 +216,14 @@ def lstm_steps_vjp(
         on = unsqueeze(mask, 2)
         by_output, of_cell = where(on, by_output, 0.0), where(on, of_cell, 0.0)
         through, f = where(mask, through, 0.0), where(mask, f, 1.0)
+    if projection is None and by_kernel(gates, h0):
+        kept_states = left_by(mask, gates)
+        factors = by_output, of_cell, through, f
+        found = _cell_gradients(grad, weight.mT, *factors, kept_states)
+        of_all, states, cells = found
+        dh = last_gradient(of_all, states, weight, kept_states)
+        by_weight = product_of_steps(of_all, h_before)
+        return of_all, dh, cast(cells, c0.dtype), by_weight, None, None
     grad_h, grad_c = grad[..., :size], grad[..., size:]
     dh, dc = h0 * 0, c0 * 0
     of_gates, of_hidden = [], []

@@ -16,8 +16,13 @@ from .units import SweptFunction
 
 REACHED_BY: Mapping[str, str] = {
     "gru_steps": "nn.GRU",
+    "gru_states": "nn.GRU",
     "lstm_steps": "nn.LSTM",
+    "lstm_states": "nn.LSTM",
+    "cell_gradients": "nn.LSTM",
     "rnn_steps": "nn.RNN",
+    "elman_states": "nn.RNN",
+    "state_gradients": "nn.RNN",
     "multi_tensor_square_sum": "total_norm",
 }
 """Ops that a function of the sweep reaches through a module or a method."""

@@ -1,0 +1,114 @@
+"""Tiles of the steps of recurrent layers."""
+
+import dataclasses
+import itertools
+
+import pytest
+
+import vkbackend
+from vkbackend.framework.base.dtype import bfloat16, float16, float32, float64, int32
+from vkbackend.framework.base.shape import Layout, ceil_div
+from vkbackend.framework.ir.kernel_call import BufferOffset, Scratch, StridedSpec
+from vkbackend.framework.kernels import recurrent
+from vkbackend.framework.kernels.gpu_model import model_of
+from vkbackend.framework.kernels.recurrent import (
+    PARTS,
+    SHARED,
+    WORKGROUP,
+    backward_dispatches,
+    forward_dispatches,
+    step_tile,
+    steps_fit,
+)
+
+SIZES = (1, 3, 4, 8, 17, 64, 100, 256, 1000)
+
+
+def given(*shape: int) -> StridedSpec:
+    return StridedSpec(shape, float32, Layout.contiguous(shape))
+
+
+@pytest.mark.parametrize("parts", sorted({*PARTS.values()}))
+def test_tiles_of_all_sizes(device: vkbackend.Device, parts: int) -> None:
+    for batch, units in itertools.product(SIZES, SIZES):
+        for depth in (units, 4 * units):
+            tile = step_tile(device.info, batch, units, depth, parts)
+            constants = tile.constants()
+            assert tile.columns == tile.units * parts
+            assert tile.columns % 4 == tile.rows % 4 == 0
+            assert 1 <= tile.local <= WORKGROUP
+            assert tile.quads % tile.slices == 0
+            assert 16 * constants["STAGED"] <= SHARED
+            sums = tile.slices * tile.rows * tile.columns
+            assert 4 * constants["STAGED"] >= sums
+
+
+def test_small_steps_are_cut_until_they_fill_a_device(device: vkbackend.Device) -> None:
+    groups = model_of(device.info).multiprocessors
+
+    def launched(batch: int, units: int) -> tuple[int, int]:
+        tile = step_tile(device.info, batch, units, units, 4)
+        count = ceil_div(batch, tile.rows) * ceil_div(units, tile.units)
+        return tile.rows * tile.columns, count
+
+    area, count = launched(64, 32 * groups)
+    assert area == 16 * 32
+    assert count >= 4 * groups
+    smaller, fewer = launched(8, groups)
+    assert smaller < area
+    assert fewer < count
+    # One sequence has no states for larger tiles.
+    assert step_tile(device.info, 1, 1 << 14, 256, 4).rows == 4
+
+
+def test_which_steps_have_kernels(device: vkbackend.Device) -> None:
+    target = dataclasses.replace(device.info.target, cheap_barriers=True)
+    info = dataclasses.replace(device.info)
+    info.__dict__["target"] = target
+    assert steps_fit(info, float32, 64, 256, 4)
+    for dtype in (float16, bfloat16):
+        assert steps_fit(info, dtype, 64, 256, 4) == info.storage_16bit
+    assert not steps_fit(info, float64, 64, 256, 4)
+    assert not steps_fit(info, int32, 64, 256, 4)
+    most = recurrent.LARGEST // 4
+    assert steps_fit(info, float32, most, 1, 4)
+    assert not steps_fit(info, float32, most + 1, 1, 4)
+    for least in ("max_workgroup_invocations", "max_shared_memory"):
+        poor = dataclasses.replace(info, **{least: 128})
+        poor.__dict__["target"] = target
+        assert not steps_fit(poor, float32, 64, 256, 4)
+    info.__dict__["target"] = dataclasses.replace(target, cheap_barriers=False)
+    assert not steps_fit(info, float32, 64, 256, 4)
+
+
+def test_each_step_reads_what_the_one_before_wrote(device: vkbackend.Device) -> None:
+    steps = forward_dispatches(
+        device.info, "LSTM", given(3, 2, 20), given(2, 5), masked=False
+    )
+    assert [each.push["before"] for each in steps] == [
+        BufferOffset("h0", 0),
+        BufferOffset("out", 0),
+        BufferOffset("out", 2 * 10 * 4),
+    ]
+    assert [each.push["cells"] for each in steps] == [
+        BufferOffset("c0", 0),
+        BufferOffset("out", 5 * 4),
+        BufferOffset("out", (2 * 10 + 5) * 4),
+    ]
+    assert "VECTORS" not in steps[0].defines
+    (aligned,) = forward_dispatches(
+        device.info, "GRU", given(1, 2, 24), given(2, 8), masked=True
+    )
+    assert {"VECTORS", "MASKED"} < aligned.defines.keys()
+
+
+def test_cells_go_back_through_two_buffers(device: vkbackend.Device) -> None:
+    back = backward_dispatches(
+        device.info, given(3, 2, 10), given(3, 2, 4, 5), None, cells=True
+    )
+    read = [each.push["cells"] for each in back]
+    written = [each.push["cells_out"] for each in back]
+    assert read[1:] == written[:-1]
+    assert written[-1] == "cells"
+    assert all(isinstance(each, Scratch) for each in read)
+    assert [each.push["depth"] for each in back] == [0, 20, 20]
