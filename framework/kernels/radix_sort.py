@@ -29,10 +29,10 @@ RANK_SUBGROUPS = 8
 LINE_ITEMS = 32
 """Most elements of an invocation where one workgroup sorts a line."""
 
-BLOCKS_PER_BYTE = 1
-"""Most blocks of a line that workgroups sort, to be merged by one more kernel, for each
-byte of a key: a pass over a digit has three kernels, and moves 20 bytes of an element
-of 4. With 0 lines that no workgroup holds take passes."""
+BLOCKS_PER_BYTE, MERGES = 1, 1
+"""Most blocks of a line, which workgroups sort, that a kernel merges to one, for each
+byte of a key, and most such kernels: a pass over a digit has three kernels, and moves
+20 bytes of an element of 4. With 0 lines that no workgroup holds take passes."""
 
 TILE_ITEMS = 8
 """Elements of an invocation in a tile of a pass: with 16, 24 or 32 a sort of 16 Mi
@@ -137,10 +137,10 @@ class RadixSort(NamedTuple):
         capacity = self.line_capacity
         if count <= capacity:
             return [self._rows(count, self._results(), self.places)]
-        most = BLOCKS_PER_BYTE * self.x.dtype.itemsize
-        if count <= most * capacity:
+        ways = self._ways
+        if count <= ways**MERGES * capacity:
             # More of them, as shorter ones take less time, while workgroups are few.
-            spread = min(most, model_of(self.gpu).multiprocessors // max(1, self.lines))
+            spread = min(ways, model_of(self.gpu).multiprocessors // max(1, self.lines))
             blocks = max(ceil_div(count, capacity), spread)
             return self._merged_blocks(ceil_div(count, blocks))
         return self._passes()
@@ -198,24 +198,41 @@ class RadixSort(NamedTuple):
         groups = self.lines * blocks
         return self._of_lines("sort/radix_rows", groups, push, constants, places)
 
+    @property
+    def _ways(self) -> int:
+        """Most blocks that a kernel merges to one."""
+        return max(1, BLOCKS_PER_BYTE * self.x.dtype.itemsize)
+
     def _merged_blocks(self, block: int) -> list[Dispatch]:
         """Return the dispatches that sort blocks of lines, and merge them."""
+        _, count, inner = self.x.shape
         size, numel = self.x.dtype.itemsize, self.x.numel
-        runs: dict[str, Argument] = {
-            "values": Scratch("sorted0", 4 * ceil_div(size * numel, 4)),
-            "order": Scratch("places0", 4 * numel),
-        }
-        push = {**self._line_push(), **self._results(), "block": block}
-        del push["x"]
-        push |= {"runs": runs["values"], "places": runs["order"]}
-        constants = {"WAYS": ceil_div(self.x.shape[1], block)}
-        constants["HAS_VALUES"] = int("values" in self.results)
-        constants["DESCENDING"] = int(self.descending)
-        defines = {**key_defines(self.x.dtype), **place_defines(self.places)}
-        return [
-            self._rows(block, runs, int32),
-            linear_dispatch("sort/radix_merge", numel, push, constants, defines),
+        runs: list[dict[str, Argument]] = [
+            {
+                "values": Scratch(f"sorted{i}", 4 * ceil_div(size * numel, 4)),
+                "order": Scratch(f"places{i}", 4 * numel),
+            }
+            for i in range(2)
         ]
+        steps = [self._rows(block, runs[0], int32)]
+        while block < count:
+            read, write = runs[len(steps) - 1 & 1], runs[len(steps) & 1]
+            ways = min(self._ways, ceil_div(count, block))
+            push = {"runs": read["values"], "places": read["order"], "block": block}
+            block *= ways
+            is_last = block >= count
+            push |= {"lines": self.lines, "count": count}
+            push |= self._results() if is_last else write
+            push["inner"] = inner if is_last else 1
+            push["most"] = min(self.most, count) if is_last else count
+            constants = {"WAYS": ways, "DESCENDING": int(self.descending)}
+            constants["HAS_VALUES"] = int(not is_last or "values" in self.results)
+            places = self.places if is_last else int32
+            defines = {**key_defines(self.x.dtype), **place_defines(places)}
+            steps.append(
+                linear_dispatch("sort/radix_merge", numel, push, constants, defines)
+            )
+        return steps
 
     def _passes(self) -> list[Dispatch]:
         """Return the dispatches that sort by each digit, from the lowest.

@@ -127,6 +127,28 @@ def test_merged_blocks(
     check(merging, data, 1, descending)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.int16], ids=str)
+@pytest.mark.parametrize("blocks", [3, 4, 7, 13, 16])
+def test_blocks_are_merged_twice(
+    dtype: torch.dtype,
+    blocks: int,
+    merging: GpuDevice,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(radix_sort, "MERGES", 2)
+    if dtype is torch.int16 and blocks > 4:
+        pytest.skip("so many blocks of these take passes")
+    x = TensorSpec((3, 1, 1), float32)
+    keys = RadixSort(merging.gpu.info, x, 1, False, "x", {}, int64)
+    check(merging, sample(dtype, (3, blocks * keys.line_capacity - 1)), 1, False)
+    data = sample(dtype, (2, blocks * keys.line_capacity - 5, 2))
+    found = ops.topk(fw.tensor(data.numpy(), device=merging), 130, 1)
+    wanted = torch.sort(data, dim=1, descending=True, stable=True)
+    if dtype is not torch.float32:
+        assert np.array_equal(found.values.numpy(), wanted.values[:, :130].numpy())
+    assert np.array_equal(found.indices.numpy(), wanted.indices[:, :130].numpy())
+
+
 def test_layouts_of_merged_blocks(merging: GpuDevice) -> None:
     check(merging, sample(torch.float32, (2, 100, 3)), 1, False)
     data = sample(torch.int16, (2, 100, 2))
