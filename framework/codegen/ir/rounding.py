@@ -11,14 +11,23 @@ _SEGMENT = re.compile(r"([^?:]+)(\??)")
 _CHOSEN = re.compile(r"(?:-|magnitude\()?([A-Za-z_]\w*)\)?")
 """An operand, its negative or its magnitude."""
 
+_EXACT = frozenset(
+    {
+        *("floor(x)", "ceil(x)", "trunc(x)", "roundEven(x)", "x - trunc(x)"),
+        *("signum(x)", "sign_of_bits(x)", "with_sign_of(x, y)"),
+    }
+)
+"""Expressions that make no more bits of a mantissa than their operands have."""
+
 
 @functools.lru_cache(maxsize=1024)
 def exact_steps(program: KernelProgram) -> frozenset[int]:
     """Return the instructions that choose among operands of their result's dtype.
 
     So do negation, magnitudes, the larger of two numbers and `where`: what they make of
-    numbers that are rounded to a 2-byte float needs no rounding. Those of a kernel's
-    arguments are not, but for those of `with_rounded_arguments`.
+    numbers that are rounded to a 2-byte float needs no rounding, nor does a number's
+    whole part. Those of a kernel's arguments are not rounded, but for those of
+    `with_rounded_arguments`.
     """
     return frozenset(
         n
@@ -55,6 +64,10 @@ def _choices(program: KernelProgram, step: Instruction) -> set[str] | None:
     None where it makes other numbers than its operands.
     """
     operands = dict(zip(step.names, zip(step.types, step.arguments)))
+    if step.glsl in _EXACT:
+        taken = operands.values()
+        exact = all([_is_rounded(program, each, step.result) for _, each in taken])
+        return set() if exact and {*step.types} == {step.result} else None
     scalars, rounding = set(), f"round_{step.result}("
     for segment, condition in _SEGMENT.findall(step.glsl):
         value = segment.strip()

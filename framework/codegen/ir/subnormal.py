@@ -64,6 +64,9 @@ def _by_bits(program: KernelProgram, step: Instruction) -> Instruction:
         elif step.result == "bool" or glsl in _CHOICES or _LARGER in glsl:
             glsl = re.sub(r"\bbool\((\w+)\)", r"is_nonzero(\1)", glsl)
             glsl = _COMPARISON.sub(_call, glsl).replace("signum(", "sign_of_bits(")
+            if step.result != "bool" and _LARGER in glsl:
+                # Either of two zeros is the larger one.
+                glsl = re.sub(r"(larger|smaller)_number", r"\1_in_order", glsl)
     return step._replace(glsl=glsl, types=tuple(types))
 
 

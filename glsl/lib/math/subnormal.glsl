@@ -37,6 +37,15 @@ bool larger_number(float x, float y) {
     return all(bvec2(x >= y, number_order(x) > number_order_or(y, 0)));
 }
 
+// The same where it does not matter which of two zeros is found: -0.0 is the smaller.
+bool smaller_in_order(float x, float y) {
+    return all(bvec2(x <= y, number_order(x) < number_order(y)));
+}
+
+bool larger_in_order(float x, float y) {
+    return all(bvec2(x >= y, number_order(x) > number_order(y)));
+}
+
 bool smaller_or_same(float x, float y) {
     return all(bvec2(x <= y, number_order(x) <= number_order_or(y, 0)));
 }

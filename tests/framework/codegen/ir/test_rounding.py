@@ -25,6 +25,9 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "hardtanh": lambda t, x: t.nn.functional.hardtanh(x, -0.3, 0.1),
     "hardshrink": lambda t, x: t.nn.functional.hardshrink(x, 0.25),
     "relu": lambda t, x: t.relu(-x),
+    "whole parts": lambda t, x: t.floor(x * 33) + t.ceil(x * 9) * t.trunc(x * 65),
+    "nearest": lambda t, x: t.round(x * 255) + t.frac(x * 99),
+    "signs": lambda t, x: t.sign(x) * 3 + t.copysign(x, -x * 0.1),
     "maximum": lambda t, x: t.maximum(x.abs(), x * 3) - x,
 }
 
@@ -52,6 +55,33 @@ def test_choices_are_exact(dtype: DType) -> None:
     assert steps(size, more, bounded) == {0, 1, 2}
     total = apply("add", result(size), 1.0)
     assert steps(size, total, apply("neg", result(total))) == {0, 2}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "name", ["floor", "ceil", "trunc", "round", "frac", "sign", "copysign"]
+)
+def test_all_numbers_of_two_bytes(name: str, dtype: str, quads: GpuDevice) -> None:
+    bits = torch.from_numpy(np.arange(-(1 << 15), 1 << 15).astype(np.int16))
+    theirs = bits.view(getattr(torch, dtype))
+    ours = fw.tensor(bits.numpy(), device=quads).view(getattr(fw, dtype))
+    more = name == "copysign"
+    found = getattr(fw, name)(ours, *([ours.flip(0)] if more else []))
+    wanted = getattr(torch, name)(theirs, *([theirs.flip(0)] if more else []))
+    same = found.view(fw.int16).numpy() == wanted.view(torch.int16).numpy()
+    # Of NaN there are many.
+    nan = found.isnan().numpy() & wanted.isnan().numpy()
+    zeros = (found.float().numpy() == 0) & (wanted.float().numpy() == 0)
+    assert (same | zeros | nan).all()
+
+
+@pytest.mark.parametrize("dtype", [float16, bfloat16])
+def test_whole_parts_are_exact(dtype: DType) -> None:
+    for name in ("floor", "ceil", "trunc", "round", "frac", "sign"):
+        assert steps(apply(name, memory((8,), dtype))) == {0}
+        assert steps(apply(name, memory((8,), float32), compute=dtype)) == frozenset()
+    node = apply("copysign", memory((8,), dtype), memory((8,), dtype))
+    assert steps(node) == {0}
 
 
 def test_wider_operands_are_rounded() -> None:
