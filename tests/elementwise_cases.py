@@ -307,6 +307,20 @@ ARITHMETIC = {
         lambda x, low, high: torch.where((x >= low) & (x <= high), x, 0),
         exact=True,
     ),
+    "clamp_normal": Case(
+        REGISTRY["clamp_normal"],
+        tuple(sample(*shapes[:1], low=-0.5, high=1.25) for shapes in EQUAL),
+        lambda x, low, high: np.clip(x, low, high),
+        lambda x, low, high: torch.clamp(x, low, high),
+        exact=True,
+    ),
+    "slope_normal": Case(
+        lambda x, low, high: REGISTRY["slope_normal"](x, x.detach(), low, high),
+        tuple(sample(*shapes[:1], low=-0.5, high=1.25) for shapes in EQUAL),
+        lambda x, low, high: np.where((x >= low) & (x <= high), x, 0),
+        lambda x, low, high: torch.where((x >= low) & (x <= high), x, 0),
+        exact=True,
+    ),
     "clamp_min": binary("clamp_min", np.maximum, torch.clamp_min, exact=True),
     "clamp_max": binary("clamp_max", np.minimum, torch.clamp_max, exact=True),
     "lerp": Case(

@@ -70,8 +70,8 @@ from .elementwise.complex_views import (
     view_as_complex as view_as_complex,
     view_as_real as view_as_real,
 )
+from .elementwise.clamp import clamp as clamp
 from .elementwise.compare import (
-    clamp as clamp,
     clamp_max as clamp_max,
     clamp_min as clamp_min,
     eq as eq,

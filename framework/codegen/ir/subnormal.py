@@ -27,11 +27,14 @@ _CALLS = {
 _LARGER = ", x != x)) ? x : "
 """Part of the larger or smaller of two numbers."""
 
+_BETWEEN = "x < low ? low : x > high ? high : x"
+_BETWEEN_BY_BITS = "below_bound(x, low) ? low : above_bound(x, high) ? high : x"
+"""Elements between bounds that have 0 between them, or are 0."""
+
 _CHOICES = frozenset(
     {
         "signum(x)",
         "x != 0 ? 1 : 0",
-        "x < low ? low : x > high ? high : x",
         "all(bvec2(x >= low, x <= high)) ? slope : 0",
     }
 )
@@ -61,6 +64,8 @@ def _by_bits(program: KernelProgram, step: Instruction) -> Instruction:
     if {*step.types} <= FLUSHED:
         if step.result == "bool" and glsl == "x":
             glsl = "is_nonzero(x)"
+        elif glsl == _BETWEEN:
+            glsl = _BETWEEN_BY_BITS
         elif step.result == "bool" or glsl in _CHOICES or _LARGER in glsl:
             glsl = re.sub(r"\bbool\((\w+)\)", r"is_nonzero(\1)", glsl)
             glsl = _COMPARISON.sub(_call, glsl).replace("signum(", "sign_of_bits(")

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...autograd.tape import show_as, shown_as
-from ...base.dtype import ANY, BOOL, FLOAT, NUMERIC, uint8
+from ...autograd.tape import shown_as
+from ...base.dtype import ANY, BOOL, NUMERIC, uint8
 from ...dispatch.declare import comparison, elementwise
-from ...dispatch.scalar import is_rounded, real, rounded
 from ...eager.base_tensor import TensorCore
 from .unary import lazy_copy
 
@@ -566,78 +565,6 @@ def _bounded(
         where(within, grad, 0.0) if needs[0] else None,
         where(beyond, grad, 0.0) if needs[1] else None,
     )
-
-
-@elementwise(
-    glsl="x < low ? low : x > high ? high : x",
-    reference=lambda x, low, high: np.where(x < low, low, np.where(x > high, high, x)),
-    dtypes=FLOAT,
-)
-def _clamp_between(x: Tensor, low: float, high: float) -> Tensor:
-    """Return each element, or the nearest of two bounds; NaN stays NaN."""
-
-
-@_clamp_between.vjp
-def _clamp_between_vjp(grad: Tensor, x: Tensor, low: float, high: float) -> Tensor:
-    out: Tensor = _slope_within(grad, x, low, high)
-    show_as(out, "WhereBackward0", grad)
-    return out
-
-
-@elementwise(
-    glsl="all(bvec2(x >= low, x <= high)) ? slope : 0",
-    reference=lambda slope, x, low, high: np.where((x >= low) & (x <= high), slope, 0),
-    dtypes=FLOAT,
-)
-def _slope_within(slope: Tensor, x: Tensor, low: float, high: float) -> Tensor:
-    """Return a gradient, but 0 where `x` is beyond a bound or NaN."""
-
-
-@_slope_within.vjp
-def _slope_within_vjp(
-    grad: Tensor, x: Tensor, low: float, high: float
-) -> tuple[Tensor, None]:
-    return _slope_within(grad, x, low, high), None
-
-
-def clamp(
-    x: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None
-) -> Tensor:
-    """Return each element, or the nearest bound where it is beyond one.
-
-    Parameters
-    ----------
-    x : Tensor
-        Any dtype but bool.
-    min, max : Tensor, number or None
-        Bounds, which broadcast with `x`; None stands for no bound. Where `min` is
-        larger than `max` the result is `max`.
-
-    Raises
-    ------
-    TypeError
-        If both bounds are None.
-    """
-    if min is None and max is None:
-        raise TypeError("clamp: min and max are both None; give at least one of them")
-    kind, numbers = x.dtype, (int, float)
-    below, above = type(min) in numbers, type(max) in numbers
-    if is_rounded(kind):
-        # As they are compared with: PyTorch's bounds are of the tensor's dtype.
-        min = rounded(real("clamp", min), kind) if below else min
-        max = rounded(real("clamp", max), kind) if above else max
-    if below and above and kind in FLOAT and min <= max:  # type: ignore[operator]
-        out: Tensor = _clamp_between(x, min, max)  # type: ignore[arg-type]
-    else:
-        bounded = x if min is None else clamp_min(x, min)
-        out = bounded if max is None else clamp_max(bounded, max)
-    bounds = [each if isinstance(each, TensorCore) else None for each in (min, max)]
-    if out.grad_node is not None:
-        if any(each is not None for each in bounds):
-            show_as(out, "ClampBackward0", x, *bounds)
-        else:
-            show_as(out, "ClampBackward1", x)
-    return out
 
 
 @shown_as("NanToNumBackward0", "x")

@@ -27,8 +27,8 @@ from ..source import fill_like
 from ..view import expand
 from .binary import add, div, mul, sub, times_alpha
 from .cast import cast, converted, refuse_bool, refuse_complex, result_type
+from .clamp import clamp
 from .compare import (
-    clamp,
     eq,
     ge,
     gt,

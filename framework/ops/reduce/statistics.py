@@ -21,7 +21,7 @@ from ...base.errors import DomainError, DTypeError, ShapeError
 from ...base.shape import normalize_dim
 from ..elementwise.binary import add, div, mul, sub
 from ..elementwise.cast import cast, need_float, refuse_bool
-from ..elementwise.compare import clamp
+from ..elementwise.clamp import clamp
 from ..elementwise.complex_numbers import conj, numbers_of, pairs_of
 from ..elementwise.unary import sqrt
 from ..indexing.scatter import gather

@@ -14,13 +14,8 @@ from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import add, lerp, mul, sub
 from ..elementwise.cast import cast, need_numbers
-from ..elementwise.compare import (
-    clamp,
-    clamp_min,
-    isnan,
-    ne,
-    where,
-)
+from ..elementwise.clamp import clamp
+from ..elementwise.compare import clamp_min, isnan, ne, where
 from ..elementwise.unary import ceil, floor, lazy_copy, round
 from ..indexing.scatter import gather
 from ..movement.concat import cat

@@ -54,6 +54,18 @@ bool larger_or_same(float x, float y) {
     return all(bvec2(x >= y, number_order(x) >= number_order_or(y, -1)));
 }
 
+// Whether a number is below a bound that is not above 0, or above one that is not below:
+// bits in a range that ends with infinity. NaN is neither, nor is a zero beside a zero.
+bool below_bound(float x, float low) {
+    uint bound = floatBitsToUint(low) | 0x80000000u;
+    return floatBitsToUint(x) - bound - 1u < 0xff800000u - bound;
+}
+
+bool above_bound(float x, float high) {
+    uint bound = floatBitsToUint(high) & 0x7fffffffu;
+    return floatBitsToUint(x) - bound - 1u < 0x7f800000u - bound;
+}
+
 float sign_of_bits(float x) {
     float sign = uintBitsToFloat(floatBitsToUint(x) & 0x80000000u | 0x3f800000u);
     return all(bvec2(x == x, is_nonzero(x))) ? sign : 0.0;

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import vkbackend.framework as fw
 from vkbackend.framework.base.device import GpuDevice
@@ -17,6 +18,9 @@ from vkbackend.framework.codegen.ir.program import (
     Reference,
 )
 from vkbackend.framework.codegen.ir.subnormal import compared_by_bits
+from vkbackend.framework.scheduler.plan import built_plans
+
+INF = float("inf")
 
 SIZES = 0.0, 1e-45, 1e-40, 2e-40, 1.2e-38, 1.0, 3e38, np.inf
 EDGES = np.float32([*SIZES, *(-each for each in SIZES), np.nan])
@@ -119,12 +123,37 @@ def test_what_is_written(given: tuple[str, str, str, str, str], wanted: str) -> 
     assert step.glsl == wanted
 
 
-@pytest.mark.parametrize("bounds", [(0.0, 1.0), (-2e-40, 1e-40), (-0.0, 0.0)])
-def test_clamp(bounds: tuple[float, float], by_bits: GpuDevice) -> None:
-    x = fw.tensor(EDGES, device=by_bits, requires_grad=True)
-    found = x.clamp(*bounds)
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        *((0.0, 1.0), (-2e-40, 1e-40), (-0.0, 0.0), (-1.0, -0.0), (-INF, 0.0)),
+        *((0.0, INF), (-1e-38, 1e-40), (1e-40, 3e-40), (-3e-40, -1e-40)),
+        *((-1.0, 1.0), (1.2e-38, 2.0), (-2.0, -1.2e-38), (-INF, INF), (0.5, 0.5)),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_clamp(bounds: tuple[float, float], dtype: str, by_bits: GpuDevice) -> None:
+    given = torch.tensor(EDGES).to(getattr(torch, dtype)).requires_grad_()
+    x = fw.tensor(EDGES, device=by_bits).to(dtype).requires_grad_()
+    wanted, found = given.clamp(*bounds), x.clamp(*bounds)
+    wanted.sum().backward()
     found.sum().backward()
-    low, high = np.float32(bounds)
-    np.testing.assert_array_equal(found.detach().numpy(), np.clip(EDGES, low, high))
-    inside = (EDGES >= low) & (EDGES <= high)
-    np.testing.assert_array_equal(x.grad.numpy(), inside.astype(np.float32))
+    assert given.grad is not None
+    expected = wanted.detach().float().numpy()
+    ours = found.detach().float().numpy()
+    np.testing.assert_array_equal(ours, expected)
+    np.testing.assert_array_equal(x.grad.float().numpy(), given.grad.float().numpy())
+    if abs(bounds[0]) >= 1.2e-38 or bounds[0] <= 0 <= bounds[1]:
+        np.testing.assert_array_equal(np.signbit(ours[:-1]), np.signbit(expected[:-1]))
+
+
+@pytest.mark.parametrize("low", [-0.5, 0.5])
+def test_bounds_that_are_normal_are_compared_as_floats(
+    low: float, by_bits: GpuDevice
+) -> None:
+    x = fw.tensor(EDGES, device=by_bits)
+    with built_plans() as plans:
+        fw.eval(x.clamp(low, 0.5), x.clamp(0, 0.5))
+    text = "".join([source for one in plans for source in one.sources.values()])
+    assert "? high : x < low" in text
+    assert "below_bound(x, low)" in text
