@@ -63,6 +63,17 @@ def _attention(call: Mapping[str, Any], products: int, value_products: int) -> i
     return int(2 * batch * heads * queries * keys * each)
 
 
+def _steps(call: Mapping[str, Any], out: Any) -> int:
+    steps, batch, _ = call["gates"].shape
+    return 2 * int(steps) * int(batch) * int(prod(call["weight"].shape))
+
+
+def _steps_back(call: Mapping[str, Any], out: Any) -> int:
+    # The first step's states have theirs from a product of its own.
+    steps, batch, _ = call["grad"].shape
+    return 2 * (int(steps) - 1) * int(batch) * int(prod(call["weight"].shape))
+
+
 flop_registry: dict[str, Formula] = {
     "bmm": _product,
     "conv2d": _convolution,
@@ -72,6 +83,8 @@ flop_registry: dict[str, Formula] = {
     "flash_attention": lambda call, out: _attention(call, 1, 1),
     "flash_query_grad": lambda call, out: _attention(call, 1, 0),
     "flash_key_grad": lambda call, out: _attention(call, 2, 2),
+    **dict.fromkeys(("elman_states", "gru_states", "lstm_states"), _steps),
+    **dict.fromkeys(("state_gradients", "cell_gradients"), _steps_back),
 }
 """Formulas by op: of its arguments by name, and of what it returned."""
 
@@ -83,6 +96,8 @@ _NAMES = {
     "flash_attention": "scaled_dot_product_attention",
     "flash_query_grad": "scaled_dot_product_attention",
     "flash_key_grad": "scaled_dot_product_attention",
+    **dict.fromkeys(("elman_states", "gru_states", "lstm_states"), "bmm"),
+    **dict.fromkeys(("state_gradients", "cell_gradients"), "bmm"),
 }
 
 

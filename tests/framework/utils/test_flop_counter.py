@@ -66,3 +66,18 @@ def test_attention(gpu: Any) -> None:
         fw.nn.functional.scaled_dot_product_attention(q, q, q).sum().backward()
     product = 2 * 2 * 3 * 3 * 4
     assert counter.get_total_flops() in (7 * product, 6 * product)
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_recurrent_layers_count_their_products(kind: str, quick: Any) -> None:
+    counts = []
+    for place in ("cpu", quick):
+        layer = getattr(fw.nn, kind)(3, 5).to(place)
+        with FlopCounterMode(display=False) as counter:
+            layer(fw.ones(4, 2, 3, device=place))[0].sum().backward()
+        counts.append(counter.get_total_flops())
+    # NumPy's steps on the host are not counted: those forward and back, the gates that
+    # are computed anew, and the gradient of the weights.
+    gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
+    assert counts[1] - counts[0] == 4 * (2 * 4 * 2 * 5 * 5 * gates)
