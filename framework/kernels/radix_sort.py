@@ -29,10 +29,12 @@ RANK_SUBGROUPS = 8
 LINE_ITEMS = 32
 """Most elements of an invocation where one workgroup sorts a line."""
 
-BLOCKS_PER_BYTE, MERGES = 1, 1
+BLOCKS_PER_BYTE, MERGES = 1, 2
 """Most blocks of a line, which workgroups sort, that a kernel merges to one, for each
-byte of a key, and most such kernels: a pass over a digit has three kernels, and moves
-20 bytes of an element of 4. With 0 lines that no workgroup holds take passes."""
+byte of a key, and most such kernels for wide floats: they move 16 bytes of an element
+of 4, a pass over a digit 20, and it has three kernels. Of 2 bytes are two digits, and
+of whole numbers digits are left out: for these there is one such kernel. With 0 blocks
+lines that no workgroup holds take passes."""
 
 TILE_ITEMS = 8
 """Elements of an invocation in a tile of a pass: with 16, 24 or 32 a sort of 16 Mi
@@ -138,7 +140,8 @@ class RadixSort(NamedTuple):
         if count <= capacity:
             return [self._rows(count, self._results(), self.places)]
         ways = self._ways
-        if count <= ways**MERGES * capacity:
+        merges = MERGES if self.x.dtype.is_float and self.x.dtype.itemsize >= 4 else 1
+        if count <= ways**merges * capacity:
             # More of them, as shorter ones take less time, while workgroups are few.
             spread = min(ways, model_of(self.gpu).multiprocessors // max(1, self.lines))
             blocks = max(ceil_div(count, capacity), spread)

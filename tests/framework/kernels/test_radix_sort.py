@@ -12,7 +12,7 @@ from tests.framework.codegen.rows import GPU, SOFTWARE
 from vkbackend.driver.target import LOOP_LIMIT
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
-from vkbackend.framework.base.dtype import float32, int64
+from vkbackend.framework.base.dtype import bfloat16, float32, int8, int32, int64
 from vkbackend.framework.base.shape import TensorSpec
 from vkbackend.framework.kernels import radix_sort
 from vkbackend.framework.kernels.radix_sort import (
@@ -127,25 +127,19 @@ def test_merged_blocks(
     check(merging, data, 1, descending)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.int16], ids=str)
-@pytest.mark.parametrize("blocks", [3, 4, 7, 13, 16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("blocks", [3, 5, 7, 13, 16])
 def test_blocks_are_merged_twice(
-    dtype: torch.dtype,
-    blocks: int,
-    merging: GpuDevice,
-    monkeypatch: pytest.MonkeyPatch,
+    dtype: torch.dtype, blocks: int, merging: GpuDevice
 ) -> None:
-    monkeypatch.setattr(radix_sort, "MERGES", 2)
-    if dtype is torch.int16 and blocks > 4:
-        pytest.skip("so many blocks of these take passes")
     x = TensorSpec((3, 1, 1), float32)
     keys = RadixSort(merging.gpu.info, x, 1, False, "x", {}, int64)
     check(merging, sample(dtype, (3, blocks * keys.line_capacity - 1)), 1, False)
     data = sample(dtype, (2, blocks * keys.line_capacity - 5, 2))
     found = ops.topk(fw.tensor(data.numpy(), device=merging), 130, 1)
     wanted = torch.sort(data, dim=1, descending=True, stable=True)
-    if dtype is not torch.float32:
-        assert np.array_equal(found.values.numpy(), wanted.values[:, :130].numpy())
+    expected = wanted.values[:, :130].numpy()
+    assert np.array_equal(found.values.numpy(), expected, equal_nan=True)
     assert np.array_equal(found.indices.numpy(), wanted.indices[:, :130].numpy())
 
 
@@ -214,7 +208,9 @@ def test_narrow_ranges(dtype: torch.dtype, count: int, radix: GpuDevice) -> None
         (1024, ["radix_rows"]),
         (8193, ["radix_rows", "radix_merge"]),
         (32768, ["radix_rows", "radix_merge"]),
-        (32769, ["radix_histogram", "radix_offsets", "radix_scatter"] * 4),
+        (32769, ["radix_rows", "radix_merge", "radix_merge"]),
+        (131072, ["radix_rows", "radix_merge", "radix_merge"]),
+        (131073, ["radix_histogram", "radix_offsets", "radix_scatter"] * 4),
         (1 << 20, ["radix_histogram", "radix_offsets", "radix_scatter"] * 4),
     ],
 )
@@ -229,6 +225,22 @@ def test_kernels_of_a_length(
     steps = RadixSort(info, x, count, False, "x", results, int64).dispatches()
     names = [step.kernel.removeprefix("sort/") for step in steps]
     assert names == kernels
+
+
+def test_whole_numbers_and_narrow_ones_are_merged_once(
+    discrete: vkbackend.DeviceInfo,
+) -> None:
+    results = {"values": "values", "order": "indices"}
+    for dtype, ways in ((int32, 4), (bfloat16, 2), (int8, 1)):
+        for count, merged in ((ways, ways > 1), (ways + 1, False)):
+            sort = RadixSort(
+                *(discrete, TensorSpec((64, 1, 1), dtype), 1, False, "x", results),
+                int64,
+            )
+            length = count * sort.line_capacity
+            sort = sort._replace(x=TensorSpec((64, length, 1), dtype), most=length)
+            names = {step.kernel for step in sort.dispatches()}
+            assert ("sort/radix_merge" in names) == merged
 
 
 def test_few_lines_have_more_blocks(discrete: vkbackend.DeviceInfo) -> None:
