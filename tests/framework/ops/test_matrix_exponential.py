@@ -11,7 +11,10 @@ wide = pytest.mark.wide
 SIZE = 2.0**20
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (3, 16, 16), (30, 30), (60, 60)])
+@pytest.mark.parametrize(
+    "shape",
+    [(3, 16, 16), (30, 30), *(pytest.param((n, n), marks=wide) for n in (1, 60))],
+)
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=wide)])
 def test_exponentials(shape: tuple[int, ...], dtype: str, quick: GpuDevice) -> None:
     if dtype == "float64" and not quick.gpu.info.shader_float64:
@@ -87,7 +90,7 @@ def test_two_byte_matrices_are_computed_in_float32(
     )
 
 
-@pytest.mark.parametrize("size", [6, 30])
+@pytest.mark.parametrize("size", [6, pytest.param(30, marks=wide)])
 def test_second_derivatives(size: int, quick: GpuDevice) -> None:
     data = np.random.default_rng(0).standard_normal((size, size)).astype("f4") * 0.2
     found = []

@@ -227,7 +227,14 @@ PHASED: list[Convolved] = [
 
 
 @pytest.mark.parametrize("tile", [SIMT_TILES[3], SIMT_TILES[7]])
-@pytest.mark.parametrize("row", PHASED, ids=name_of)
+@pytest.mark.parametrize(
+    "row",
+    [
+        *PHASED[:2],
+        *(pytest.param(each, marks=pytest.mark.wide) for each in PHASED[2:]),
+    ],
+    ids=name_of,
+)
 def test_sums_begin_where_a_stride_phase_has_taps(
     gpu: GpuDevice,
     taken: dict[str, list[str]],

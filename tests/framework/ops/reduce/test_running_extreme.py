@@ -10,10 +10,17 @@ from vkbackend.framework import ops
 
 SHAPES = (((7,), 0), ((1,), 0), ((5, 300), 1), ((300, 5), 0), ((3, 2049), 1))
 LONG = (((2, 30_000), 1), ((3, 70, 11), 1), ((3, 4100, 2), 1), ((600, 9), -1))
+IN_GATE = (SHAPES[1], *SHAPES[3:], LONG[0])
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i4", "i8", "u1", "i2", "?"])
-@pytest.mark.parametrize(("shape", "dim"), SHAPES + LONG)
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [
+        each if each in IN_GATE else pytest.param(*each, marks=pytest.mark.wide)
+        for each in SHAPES + LONG
+    ],
+)
 @pytest.mark.parametrize("fixture", ["gpu", "quads"])
 def test_equal_elements_and_nan(
     shape: tuple[int, ...],
