@@ -1,13 +1,24 @@
-"""Launches of the steps of recurrent layers, one for each step."""
+"""Launches of the steps of recurrent layers, one for each step.
+
+The tiles and limits here are estimates from loads, arithmetic and launches: no GPU has
+measured them yet.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..base.dtype import DType, bfloat16, float16, float32
+from ..base.dtype import SINGLE, DType, float32
 from ..base.shape import ceil_div
-from ..ir.kernel_call import Argument, BufferOffset, Dispatch, Scratch, StridedSpec
+from ..ir.kernel_call import (
+    MAX_GROUPS,
+    Argument,
+    BufferOffset,
+    Dispatch,
+    Scratch,
+    StridedSpec,
+)
 from .gpu_model import model_of
 from .shader_types import acc_size, storage_defines
 
@@ -18,8 +29,9 @@ PARTS = {"TANH": 1, "RELU": 1, "GRU": 3, "LSTM": 4}
 """Gates of a unit, by the macro `CELL` of `recurrent/step`."""
 
 LARGEST = 1 << 26
-"""Multiply-adds of a step up to which its own kernel beats a product and what follows:
-tiles that fill a device with little work are not those that read little."""
+"""Multiply-adds of a step up to which it has its own kernel. Larger ones are a product
+and what follows: tiles that fill a device with little work are not those that read
+little."""
 
 WORKGROUP = 256
 SHARED = 32 << 10
@@ -98,11 +110,12 @@ def steps_fit(
     gpu: DeviceInfo, dtype: DType, batch: int, units: int, parts: int
 ) -> bool:
     """Return whether a device is to take each step by one kernel."""
-    has_dtype = dtype is float32 or (dtype in (float16, bfloat16) and gpu.storage_16bit)
+    has_dtype = dtype is float32 or (dtype in SINGLE and gpu.storage_16bit)
     has_room = (
         gpu.max_workgroup_invocations >= WORKGROUP and gpu.max_shared_memory >= SHARED
     )
     is_small = batch * units * units * parts <= LARGEST
+    is_small &= batch <= TILES[-1][0] * MAX_GROUPS
     return gpu.target.cheap_barriers and has_dtype and has_room and is_small
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT, bfloat16, bool_, float16, float32
+from ...base.dtype import FLOAT, SINGLE, bool_
 from ...base.shape import TensorSpec
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
@@ -88,7 +88,7 @@ def gru_steps(
     return stack(hidden)
 
 
-@primitive(dtypes=(float32, float16, bfloat16), typed="gates")
+@primitive(dtypes=SINGLE, typed="gates")
 def _gru_states(
     gates: Tensor, h0: Tensor, weight: Tensor, bias: Tensor | None, on: Tensor | None
 ) -> Tensor:

@@ -8,20 +8,19 @@ import numpy as np
 
 from ...autograd.engine import is_grad_enabled
 from ...base.device import GpuDevice
-from ...base.dtype import bfloat16, float16, float32
+from ...base.dtype import SINGLE, float32
 from ...base.shape import TensorSpec
 from ...dispatch import batching
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.recurrent import backward_dispatches, steps_fit
 from ..elementwise.cast import cast
+from ..elementwise.compare import ne, where
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
     from ...tensor.tensor import Tensor
-
-_DTYPES = (float32, float16, bfloat16)
 
 
 def by_kernel(gates: Tensor, h0: Tensor) -> bool:
@@ -52,7 +51,7 @@ def left_by(mask: Tensor | None, like: Tensor) -> Tensor | None:
 
 
 @primitive(
-    dtypes=_DTYPES,
+    dtypes=SINGLE,
     outputs=("of_gates", "hidden"),
     typed="grad",
 )
@@ -122,7 +121,7 @@ def _state_gradients_reference(
 
 
 @primitive(
-    dtypes=_DTYPES,
+    dtypes=SINGLE,
     outputs=("of_gates", "hidden", "cells"),
     typed="grad",
 )
@@ -226,4 +225,7 @@ def last_gradient(
         As in `_state_gradients`.
     """
     passed = of_gates[0] @ weight
-    return passed if kept is None else passed + kept[0] * hidden[0]
+    if kept is None:
+        return passed
+    # What is not kept may be infinite.
+    return passed + where(ne(kept[0], 0), kept[0] * hidden[0], 0.0)

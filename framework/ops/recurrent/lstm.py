@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT, bfloat16, bool_, float16, float32
+from ...base.dtype import FLOAT, SINGLE, bool_
 from ...base.shape import TensorSpec
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
@@ -106,7 +106,7 @@ def lstm_steps(
     return cat([stack(hidden), stack(cells)], -1)
 
 
-@primitive(dtypes=(float32, float16, bfloat16), typed="gates")
+@primitive(dtypes=SINGLE, typed="gates")
 def _lstm_states(
     gates: Tensor, h0: Tensor, c0: Tensor, weight: Tensor, on: Tensor | None
 ) -> Tensor:

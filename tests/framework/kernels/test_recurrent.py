@@ -8,7 +8,12 @@ import pytest
 import vkbackend
 from vkbackend.framework.base.dtype import bfloat16, float16, float32, float64, int32
 from vkbackend.framework.base.shape import Layout, ceil_div
-from vkbackend.framework.ir.kernel_call import BufferOffset, Scratch, StridedSpec
+from vkbackend.framework.ir.kernel_call import (
+    MAX_GROUPS,
+    BufferOffset,
+    Scratch,
+    StridedSpec,
+)
 from vkbackend.framework.kernels import recurrent
 from vkbackend.framework.kernels.gpu_model import model_of
 from vkbackend.framework.kernels.recurrent import (
@@ -70,9 +75,12 @@ def test_which_steps_have_kernels(device: vkbackend.Device) -> None:
         assert steps_fit(info, dtype, 64, 256, 4) == info.storage_16bit
     assert not steps_fit(info, float64, 64, 256, 4)
     assert not steps_fit(info, int32, 64, 256, 4)
-    most = recurrent.LARGEST // 4
-    assert steps_fit(info, float32, most, 1, 4)
-    assert not steps_fit(info, float32, most + 1, 1, 4)
+    most = recurrent.LARGEST // (4 * 64 * 64)
+    assert steps_fit(info, float32, most, 64, 4)
+    assert not steps_fit(info, float32, most + 1, 64, 4)
+    # However small tiles become, a launch has as many along y.
+    assert steps_fit(info, float32, 4 * MAX_GROUPS, 1, 4)
+    assert not steps_fit(info, float32, 4 * MAX_GROUPS + 1, 1, 4)
     for least in ("max_workgroup_invocations", "max_shared_memory"):
         poor = dataclasses.replace(info, **{least: 128})
         poor.__dict__["target"] = target
