@@ -2,12 +2,12 @@
 //
 // A workgroup multiplies ROWS states with the weights of UNITS units, which have PARTS
 // rows of weights each, apart by `units`. Its SLICES divide K among themselves, for a
-// step is too small a product to fill a device in any other way, and its time is mostly
-// that of its first loads. An invocation has 4 states and 4 weights of a slice.
+// step is too small a product to fill a device in any other way. An invocation has 4
+// states and 4 weights of a slice.
 // lint    bank-conflict: vectors of neighbours lie side by side, and take turns anyway
 // lint    scalar-load: without VECTORS rows begin at any element
-// Source: measured on an NVIDIA H200: tiles of 32 x 32 without slices took 8.6 us for 64
-// states of 256 units.
+// Source: the products it replaces: on an NVIDIA H200 (580.159.04, 2026-11-30) tiles of
+// 32 x 32 without slices took 8.6 us for 64 states of 256 units.
 
 layout(constant_id = 3) const uint ROWS = 4;
 layout(constant_id = 4) const uint UNITS = 4;

@@ -5,11 +5,11 @@
 //         apart: of this step's results; kept (batch, 1 or units): what the step after
 //         this one leaves of a state as it was, with rows `kept_pitch` apart and units
 //         `kept_step`; hidden (batch, units): gradients of the states after that step;
-//         by_state (batch, PARTS, units): derivatives of the gates' functions. Of an LSTM
-//         also by_cell (batch, PARTS, units), through (batch, units), from the outputs to
+//         by_state (batch, OUTPUTS, units): derivatives of the gates' functions. Of an LSTM
+//         also by_cell (batch, OUTPUTS, units), through (batch, units), from the outputs to
 //         the cells, forget (batch, units), from one cell to the next, and cells (batch,
 //         units) of ACC. No step is after this one if depth is 0.
-// out     hidden_out (batch, units), gates_out (batch, PARTS * units); cells_out (batch,
+// out     hidden_out (batch, units), gates_out (batch, OUTPUTS * units); cells_out (batch,
 //         units) of ACC: gradients of the cells before this step
 // consts  ROWS, UNITS, SLICES, DEPTH, STAGED: see recurrent/state_product.glsl
 // macros  OUTPUTS: gates of a unit; CELLS: it is an LSTM; KEPT: there is `kept`; VECTORS:
