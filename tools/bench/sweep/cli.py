@@ -18,7 +18,7 @@ from .. import results
 from ..baseline import PEERS, Peer
 from ..measure import device_to_measure
 from ..workload import SIZES
-from . import named, report
+from . import named, processes, report
 from .plan import SweepCase, cases
 from .sides import Here, Inputs, NoGradientError, side_of
 from .timing import Bed, RefusedError, measure
@@ -26,11 +26,17 @@ from .units import units
 
 _BATCH_SECONDS = {"full": 0.01, "small": 0.006}
 _BUDGET = {"full": 480.0, "small": 170.0}
+_BESIDE = 0.85
+"""Share of the time in which several processes measure; what they find below
+`_AGAIN` is measured once more in the rest, by one."""
+_AGAIN = 0.8
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the sweep; the exit status is 1 when a result was wrong or a call failed."""
-    options = _parser().parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = _parser().parse_args(given)
+    options.given = given
     return outcome("bench sweep", lambda: _run(options))
 
 
@@ -60,6 +66,10 @@ def _parser() -> argparse.ArgumentParser:
         "--seconds", type=float, help="time in a row for each side of a case"
     )
     parser.add_argument("--shard", metavar="I/N", help="each N-th case from the I-th")
+    parser.add_argument(
+        "--processes", type=int, default=1, help="prepare in so many, time in turns"
+    )
+    parser.add_argument("--turns", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--again", action="store_true", help="measure known cases too")
     parser.add_argument("--output", type=Path, help="default: a file of the device's")
     parser.add_argument("--no-output", action="store_true", help="write no results")
@@ -134,21 +144,26 @@ def _measure_all(
     info = device.gpu.info
     commit = options.commit or results.commit()
     path = options.output or report.path_of(info)
-    known = {} if options.again else _known(path, commit, peer)
     budget = options.budget or (math.inf if options.named else _BUDGET[size])
+    until = time.perf_counter() + budget
+    known = {} if options.again else _known(path, commit, peer)
+    low: set[tuple[str, str]] = set()
+    if options.processes > 1:
+        _beside(options, path, commit, budget)
+        known = _known(path, commit, peer)
+        low = {name for name, line in known.items() if _is_low(line)}
+        chosen.sort(key=lambda case: _name(case) not in low)
     here, there = Here(device), side_of(peer)
     inputs = Inputs(here, there, on_gpu=not _is_software(device))
     seconds = options.seconds or _BATCH_SECONDS[size]
-    bed = Bed(here, there, inputs, peer, device.gpu, seconds)
+    turns = processes.Turns(options.turns)
+    bed = Bed(here, there, inputs, peer, device.gpu, seconds, turns)
     print(f"{device.description}, beside {peer.name}: {len(chosen)} cases", flush=True)
     start = time.perf_counter()
     lines, left = [], 0
     for case in chosen:
-        line = known.get((case.title, case.dtype))
-        if line is None and time.perf_counter() - start > budget:
-            left += 1
-            continue
-        if line is None:
+        line = known.get(_name(case))
+        if (line is None or _name(case) in low) and time.perf_counter() < until:
             line = _line(case, bed, info, commit)
             if line is None:
                 continue
@@ -157,7 +172,10 @@ def _measure_all(
             if line.get("failure", "").startswith(DeviceLost.__name__):
                 print(f"{case.title}: the device is lost; run this again to go on")
                 return 1
-        lines.append(line)
+        if line is None:
+            left += 1
+        else:
+            lines.append(line)
     if options.table or options.named:
         report.table(lines, print)
     report.summary(lines, print)
@@ -165,6 +183,26 @@ def _measure_all(
     if left:
         print(f"{left} cases are left; run this again to go on")
     return int(any(_is_bad(line) for line in lines))
+
+
+def _beside(
+    options: argparse.Namespace, path: Path, commit: str, budget: float
+) -> None:
+    """Measure by several processes for most of the time."""
+    given = [*options.given, "--budget", str(_BESIDE * budget), "--processes", "1"]
+    given += ["--output", str(path), "--commit", commit]
+    failed = processes.run(given, options.shard, options.processes)
+    if failed:
+        print(f"{failed} of {options.processes} processes failed; run this again")
+
+
+def _name(case: SweepCase) -> tuple[str, str]:
+    return case.title, case.dtype
+
+
+def _is_low(line: report.Line) -> bool:
+    """Return whether a ratio is low, which others may have disturbed."""
+    return line["ratio"] is not None and line["ratio"] < _AGAIN
 
 
 def _is_bad(line: report.Line) -> bool:

@@ -18,6 +18,7 @@ from ..baseline import Peer
 from ..clock import device_seconds, wall_seconds
 from .forms import Given, flatten
 from .plan import BOTH, FORWARD, SweepCase
+from .processes import Turns
 from .sides import (
     Arbiter,
     Here,
@@ -105,6 +106,8 @@ class Bed(NamedTuple):
     gpu : vkbackend.Device
     seconds : float
         Time in a row for each side of a case.
+    turns : Turns
+        Taken while something is timed.
     """
 
     here: Here
@@ -113,6 +116,7 @@ class Bed(NamedTuple):
     peer: Peer
     gpu: Any
     seconds: float
+    turns: Turns
 
     @property
     def software(self) -> bool:
@@ -175,11 +179,18 @@ def measure(case: SweepCase, bed: Bed) -> Measured:
     tensors = [bed.inputs.of(each, case.dtype)[0] for each in flatten(case.arguments)]
     moved = sum(each.nbytes for each in (*tensors, *mine))
     del mine, wanted
+    with bed.turns.taken():
+        here, wall, there = _timed(bed, ours, theirs)
+    return Measured(here, there, error, wall, moved)
+
+
+def _timed(bed: Bed, ours: Run, theirs: Run | None) -> tuple[Times, bool, Times | None]:
+    """Return our times, whether the host's clock is meant, and the peer's times."""
     bed.warm()
     together, wall = _ours_together(bed, ours)
     here = Times(together, _alone(bed, ours, lambda: bed.gpu.synchronize(), True))
     if theirs is None:
-        return Measured(here, None, error, wall, moved)
+        return here, wall, None
 
     def peers(repeat: int) -> float:
         return _peer_seconds(bed.peer, theirs, repeat, wall)
@@ -187,7 +198,7 @@ def measure(case: SweepCase, bed: Bed) -> Measured:
     there = Times(
         _in_a_row(bed, peers), _alone(bed, theirs, bed.peer.synchronize, False)
     )
-    return Measured(here, there, error, wall, moved)
+    return here, wall, there
 
 
 def _error(

@@ -14,6 +14,7 @@ from vkbackend.tools.bench.baseline import Peer
 from vkbackend.tools.bench.sweep import timing
 from vkbackend.tools.bench.sweep.forms import Given
 from vkbackend.tools.bench.sweep.plan import cases
+from vkbackend.tools.bench.sweep.processes import Turns
 from vkbackend.tools.bench.sweep.sides import Here, Inputs, bound, side_of
 from vkbackend.tools.bench.sweep.timing import (
     TOLERANCES,
@@ -41,7 +42,7 @@ def test_of_two_results_the_arbiter_tells_which_is_off(place: Any) -> None:
     peer = Peer("torch")
     here, there = Here(place), side_of(peer)
     inputs = Inputs(here, there, on_gpu=False)
-    bed = Bed(here, there, inputs, peer, place.gpu, 1e-6)
+    bed = Bed(here, there, inputs, peer, place.gpu, 1e-6, Turns(None))
     for dtype in ("float32", "float16"):
         (case,) = (
             each
@@ -77,7 +78,7 @@ def test_a_case_is_compared_and_timed(place: Any) -> None:
     peer = Peer("numpy")
     here, there = Here(place), side_of(peer)
     inputs = Inputs(here, there, on_gpu=False)
-    bed = Bed(here, there, inputs, peer, place.gpu, 1e-6)
+    bed = Bed(here, there, inputs, peer, place.gpu, 1e-6, Turns(None))
     (case,) = (
         each
         for each in cases({"add": units()["add"]}, "full", every=True)
@@ -96,7 +97,9 @@ def test_a_gpu_is_busy_before_it_is_timed(
     """Where the device is one in software there is no clock to rise."""
     peer = Peer("numpy")
     here, there = Here(gpu), side_of(peer)
-    bed = Bed(here, there, Inputs(here, there, on_gpu=False), peer, gpu.gpu, 1e-6)
+    bed = Bed(
+        here, there, Inputs(here, there, on_gpu=False), peer, gpu.gpu, 1e-6, Turns(None)
+    )
     monkeypatch.setattr(timing, "_BUSY", 0)
     monkeypatch.setattr(timing, "Given", lambda _: Given((8, 8)))
     counters, work = gpu.gpu.counters, []
