@@ -255,7 +255,7 @@ def device() -> Iterator[vkbackend.Device]:
 def gpu(device: vkbackend.Device) -> GpuDevice:
     """Return the Vulkan device under test with nothing pending."""
     # By name, which says nothing about software devices.
-    found = fw.device(device.info.name)
+    found = fw.device(device.name)
     assert isinstance(found, GpuDevice)
     fw.eval()
     return found

@@ -46,7 +46,7 @@ def agree(ours: Any, wanted: Any) -> bool:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("on_host", [True, False])
 def test_edge_calls(on_host: bool, device: vkbackend.Device) -> None:
-    place = fw.device("cpu" if on_host else device.info.name)
+    place = fw.device("cpu" if on_host else device.name)
 
     def ours(values: Any, dtype: str | None = None) -> fw.Tensor:
         return fw.tensor(values, dtype=dtype, device=place)

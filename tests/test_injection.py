@@ -26,7 +26,7 @@ SOME = (
 def worker(device: vkbackend.Device) -> Iterator[Worker]:
     if device.info.kind != "software":
         pytest.skip("memory is simulated over a driver that maps all of its own")
-    started = Worker(device.info.name)
+    started = Worker(device.name)
     yield started
     started.close()
 

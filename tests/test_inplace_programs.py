@@ -32,7 +32,7 @@ SMALL = InPlaceProgram(
 
 
 def test_devices_and_torch_agree(device: vkbackend.Device) -> None:
-    devices = [CPU, fw.device(device.info.name)]
+    devices = [CPU, fw.device(device.name)]
     search(inplace_programs(), lambda made: check(made, devices), PROGRAMS, 0)
 
 
@@ -73,7 +73,7 @@ def test_what_is_wrong_is_found(
 def test_what_is_wrong_under_jit_is_found(
     device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = fw.device(device.info.name)
+    place = fw.device(device.name)
     check(SMALL, [place])
     calls = []
 

@@ -23,7 +23,7 @@ SIGNALS = 6
 @pytest.fixture(scope="module", params=["eager", "jit"])
 def check(request: pytest.FixtureRequest, device: vkbackend.Device) -> Check:
     jitted = request.param == "jit"
-    return Check(fw.device(device.info.name), "SGD" if jitted else "AdamW", jitted)
+    return Check(fw.device(device.name), "SGD" if jitted else "AdamW", jitted)
 
 
 def kinds_of(check: Check) -> list[str]:

@@ -107,7 +107,7 @@ def target(place: Any) -> Made:
 def test_a_jitted_function_is_the_function(
     make: Callable[[Any], Made], device: vkbackend.Device
 ) -> None:
-    place = fw.device(device.info.name)
+    place = fw.device(device.name)
     x = fw.tensor(np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4), device=place)
     rows = []
     for jitted in (False, True):

@@ -107,7 +107,7 @@ def folding(
     device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[GpuDevice]:
     """Return the device, which seems to take few workgroups in each direction."""
-    gpu = fw.device(device.info.name)
+    gpu = fw.device(device.name)
     assert isinstance(gpu, GpuDevice)
     gpu.plans.clear()
     monkeypatch.setattr(kernel_call, "MAX_GROUPS", FEW)

@@ -57,7 +57,7 @@ def test_pytorch_refuses_them() -> None:
 @pytest.mark.wide
 def test_mistakes_are_refused_on_a_device(device: vkbackend.Device) -> None:
     before = fw.get_default_device()
-    fw.set_default_device(device.info.name)
+    fw.set_default_device(device.name)
     try:
         accepted = [call for call, *_ in ROWS if refusal(call, fw) is None]
     finally:

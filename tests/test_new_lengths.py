@@ -43,7 +43,7 @@ class Attention(nn.Module):
 @pytest.mark.core
 @pytest.mark.parametrize("jitted", [False, True])
 def test_a_new_length_compiles_nothing(jitted: bool, device: vkbackend.Device) -> None:
-    place = fw.device(device.info.name)
+    place = fw.device(device.name)
     model = Attention().to(place)
     optimizer = optim.SGD(model.parameters(), lr=0.1)
 
@@ -69,7 +69,7 @@ def test_a_new_length_compiles_nothing(jitted: bool, device: vkbackend.Device) -
 @pytest.mark.core
 def test_repeated_steps_are_generated_once(device: vkbackend.Device) -> None:
     """A recurrence of any number of steps has few different kernels."""
-    place = fw.device(device.info.name)
+    place = fw.device(device.name)
     cell = nn.Linear(WIDTH, WIDTH).to(place)
 
     def run(steps: int) -> int:
@@ -92,7 +92,7 @@ def test_what_a_read_left_does_not_move_where_a_long_graph_is_cut(
     device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Steps of other lengths before it give a step no plan that is new."""
-    place = fw.device(device.info.name)
+    place = fw.device(device.name)
     assert isinstance(place, GpuDevice)
     monkeypatch.setattr(place, "first_submitted", 16)
     monkeypatch.setattr(place, "max_pending", 16)
@@ -154,7 +154,7 @@ def test_more_steps_are_not_more_kernels_to_plan(
 
     Once for all plans, those of replays among them.
     """
-    place = fw.device(device.info.name)
+    place = fw.device(device.name)
     model = Recurrence().to(place)
     work = {"chosen": 0, "lowered": 0}
     chosen, lowered = Primitive.dispatches, Lowering.__init__
@@ -199,7 +199,7 @@ def test_what_steps_share_changes_no_bit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Beside plans whose every kernel is chosen and lowered anew."""
-    place = fw.device(device.info.name)
+    place = fw.device(device.name)
     assert isinstance(place, GpuDevice)
     model = Recurrence().to(place)
     rng = np.random.default_rng(0)

@@ -96,7 +96,7 @@ def test_on_the_host(name: str) -> None:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", _in_the_gate(ON_DEVICE))
 def test_on_a_device(name: str, device: vkbackend.Device) -> None:
-    check(name, device.info.name)
+    check(name, device.name)
 
 
 def test_there_are_twenty() -> None:

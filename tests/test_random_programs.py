@@ -48,7 +48,7 @@ SMALL = Program(
     ],
 )
 def test_device_host_and_torch_agree(part: int, device: vkbackend.Device) -> None:
-    devices = [CPU, fw.device(device.info.name)]
+    devices = [CPU, fw.device(device.name)]
     search(programs(), lambda made: check(made, devices), PROGRAMS_OF_A_PART, part)
 
 

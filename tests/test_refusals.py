@@ -86,7 +86,7 @@ def test_on_the_host(call: str, expected: str) -> None:
     ],
 )
 def test_on_a_device(call: str, expected: str, device: vkbackend.Device) -> None:
-    refuse(call, expected, device.info.name)
+    refuse(call, expected, device.name)
 
 
 def test_every_function_has_a_row() -> None:

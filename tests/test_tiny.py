@@ -30,7 +30,7 @@ void main() {
 def gpu(device: vkbackend.Device) -> Device:
     """Return the Vulkan device under test, which any selector would also find."""
     fw.manual_seed(0)
-    return fw.device(device.info.name)
+    return fw.device(device.name)
 
 
 def test_a_raw_kernel_runs(device: vkbackend.Device) -> None:

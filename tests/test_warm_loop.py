@@ -19,7 +19,7 @@ WARM = 3
 def test_from_the_third_step_on_nothing_is_made_or_read(
     kind: type[optim.SGD | optim.AdamW], device: vkbackend.Device
 ) -> None:
-    place = fw.device(device.info.name)
+    place = fw.device(device.name)
     rng = np.random.default_rng(0)
     images = rng.normal(size=(STEPS, 29, 1, 8, 8)).astype(np.float32)
     labels = rng.integers(0, 10, (STEPS, 29)).astype(np.int32)

@@ -35,7 +35,7 @@ def compare(name: str, x: np.ndarray, place: str) -> None:
 
 @pytest.mark.parametrize("name", OF_ONE)
 def test_of_one_tensor(name: str, device: vkbackend.Device) -> None:
-    for place in ("cpu", device.info.name):
+    for place in ("cpu", device.name):
         compare(name, OF_ONE[name], place)
 
 

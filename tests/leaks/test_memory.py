@@ -115,7 +115,7 @@ z = x.grad * 2
 
 
 def test_exit_with_work_pending(device: vkbackend.Device, tmp_path: Path) -> None:
-    program = PROGRAM.format(name=device.info.name)
+    program = PROGRAM.format(name=device.name)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
         capture_output=True,

@@ -466,7 +466,7 @@ PROGRAM = """
 import resource, sys
 import vkbackend.framework as fw
 from vkbackend import Verdict, Verdicts, open_device
-device = fw.device(open_device().info.name)
+device = fw.device(open_device().name)
 limit = int(sys.argv[1])
 if limit >= 0:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))

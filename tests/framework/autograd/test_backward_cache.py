@@ -18,7 +18,7 @@ ROUNDS = 5
 
 @pytest.fixture
 def place(device: vkbackend.Device) -> Any:
-    place: Any = fw.device(device.info.name)
+    place: Any = fw.device(device.name)
     place.backward_cache.clear()
     place.backward_misses = 0
     return place

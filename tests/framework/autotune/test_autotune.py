@@ -167,7 +167,7 @@ def test_when_measuring_must_wait(gpu: GpuDevice) -> None:
         assert not autotune.measures(device)
         # What is scheduled now is found again only while measuring has to wait.
         assert autotune.generation(gpu) < 0
-    with fw.profile(device.info.name):
+    with fw.profile(device.name):
         assert not autotune.measures(device)
 
     class Trace:

@@ -252,7 +252,7 @@ def test_fused_is_unfused(
     shapes: list[tuple[int, int]],
     program: list[tuple[str, str, int, int, float]],
 ) -> None:
-    gpu = fw.device(device.info.name)
+    gpu = fw.device(device.name)
     assert isinstance(gpu, GpuDevice)
     fused = values(shapes, program, gpu, flush=False)
     unfused = values(shapes, program, gpu, flush=True)

@@ -408,7 +408,7 @@ def test_fused_is_unfused(
     shapes: list[tuple[int, ...]],
     drawn: list[tuple[str, str, int, int]],
 ) -> None:
-    gpu = fw.device(device.info.name)
+    gpu = fw.device(device.name)
     assert isinstance(gpu, GpuDevice)
     fused = values(shapes, drawn, gpu, flush=False)
     unfused = values(shapes, drawn, gpu, flush=True)

@@ -17,7 +17,7 @@ from vkbackend.framework.eager.node_recorder import RecordedCall
 
 @pytest.fixture
 def place(device: vkbackend.Device) -> Any:
-    return fw.device(device.info.name)
+    return fw.device(device.name)
 
 
 @pytest.fixture

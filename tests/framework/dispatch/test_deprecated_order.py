@@ -57,5 +57,5 @@ def test_warning() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning")
 def test_on_a_device(device: vkbackend.Device) -> None:
-    x = fw.ones(3, device=fw.device(device.info.name))
+    x = fw.ones(3, device=fw.device(device.name))
     assert fw.add(x, 2, x).tolist() == [3.0] * 3  # type: ignore[call-arg, arg-type]  # an older order

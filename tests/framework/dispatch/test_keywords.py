@@ -79,7 +79,7 @@ def test_names(call: str) -> None:
 
 
 def test_on_a_device(device: vkbackend.Device) -> None:
-    check("T.add(input=m, other=m2)", fw.device(device.info.name))
+    check("T.add(input=m, other=m2)", fw.device(device.name))
 
 
 def test_an_argument_under_two_names() -> None:

@@ -31,7 +31,7 @@ def test_log_odds() -> None:
 @pytest.mark.wide
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_on_a_device(name: str, device: vkbackend.Device) -> None:
-    check(name, *PARAMETERS[name], device=device.info.name)
+    check(name, *PARAMETERS[name], device=device.name)
 
 
 def test_both_parametrisations_or_none() -> None:

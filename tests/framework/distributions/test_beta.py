@@ -27,7 +27,7 @@ def test_on_the_host(name: str) -> None:
 @pytest.mark.wide
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_on_a_device(name: str, device: vkbackend.Device) -> None:
-    options = {"device": device.info.name, "differs": DIFFERS.get(name, {})}
+    options = {"device": device.name, "differs": DIFFERS.get(name, {})}
     check(name, *PARAMETERS[name], **options)
 
 

@@ -39,7 +39,7 @@ def test_log_weights() -> None:
     ],
 )
 def test_on_a_device(name: str, device: vkbackend.Device) -> None:
-    check(name, *PARAMETERS[name], device=device.info.name)
+    check(name, *PARAMETERS[name], device=device.name)
 
 
 def test_draws_have_the_probabilities() -> None:

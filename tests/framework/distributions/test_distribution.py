@@ -58,7 +58,7 @@ def test_replayed(place: str, request: pytest.FixtureRequest) -> None:
     name = "cpu"
     if place == "device":
         found: vkbackend.Device = request.getfixturevalue("device")
-        name = found.info.name
+        name = found.name
 
     @fw.jit
     def step(loc: fw.Tensor, scale: fw.Tensor) -> fw.Tensor:

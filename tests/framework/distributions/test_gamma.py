@@ -33,7 +33,7 @@ def test_on_the_host(name: str) -> None:
     ],
 )
 def test_on_a_device(name: str, device: vkbackend.Device) -> None:
-    check(name, *PARAMETERS[name], device=device.info.name)
+    check(name, *PARAMETERS[name], device=device.name)
 
 
 def test_gradient_of_draws_is_that_of_their_mean() -> None:

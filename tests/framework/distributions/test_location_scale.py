@@ -26,7 +26,7 @@ def test_on_the_host(name: str) -> None:
 @pytest.mark.wide
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_on_a_device(name: str, device: vkbackend.Device) -> None:
-    check(name, *PARAMETERS[name], device=device.info.name)
+    check(name, *PARAMETERS[name], device=device.name)
 
 
 def test_bounds_in_the_wrong_order() -> None:

@@ -16,8 +16,8 @@ def test_on_the_host() -> None:
 
 
 def test_on_a_device(device: vkbackend.Device) -> None:
-    check("Normal", real(3, 1), positive(4), device=device.info.name)
-    check("HalfNormal", positive(3), device=device.info.name)
+    check("Normal", real(3, 1), positive(4), device=device.name)
+    check("HalfNormal", positive(3), device=device.name)
 
 
 def test_gradients_flow_through_draws() -> None:

@@ -16,7 +16,7 @@ def test_on_the_host() -> None:
 
 
 def test_on_a_device(device: vkbackend.Device) -> None:
-    check("Poisson", RATES, device=device.info.name)
+    check("Poisson", RATES, device=device.name)
 
 
 @pytest.mark.parametrize("rate", [0.7, 30.0])

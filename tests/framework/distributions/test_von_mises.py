@@ -16,7 +16,7 @@ def test_on_the_host() -> None:
 
 def test_on_a_device(device: vkbackend.Device) -> None:
     location = np.zeros(3, np.float32)
-    check("VonMises", location, positive(3), device=device.info.name)
+    check("VonMises", location, positive(3), device=device.name)
 
 
 def test_draws_are_around_the_mean_angle() -> None:

@@ -19,7 +19,7 @@ from vkbackend.framework.scheduler.scheduler import append_all
 
 @pytest.fixture
 def place(device: vkbackend.Device) -> Any:
-    return fw.device(device.info.name)
+    return fw.device(device.name)
 
 
 def recorded(place: Any, function: Any, *tensors: Any) -> tuple[NodeRecorder, Any]:

@@ -17,7 +17,7 @@ def peer() -> Peer:
 
 @pytest.fixture
 def place(device: vkbackend.Device) -> Any:
-    return fw.device(device.info.name)
+    return fw.device(device.name)
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def test_the_tables_of_float32(
     own = [Variant("as chosen", [])]
     monkeypatch.setattr(attention_tiles, "simt_variants", lambda *_: own)
     options = ["--only", "simt", "--shape", "1x2x1x40x17x8"]
-    assert attention_tiles.main([*options, "--device", gpu.gpu.info.name]) == 0
+    assert attention_tiles.main([*options, "--device", gpu.name]) == 0
     lines = capsys.readouterr().out.splitlines()
     titles = [line for line in lines if line.startswith("attention")]
     assert titles == [f"{kernel} float32 1x2x1x40x17x8" for kernel in simt.KERNELS]
@@ -100,7 +100,7 @@ def test_the_table_of_few_queries(
     own = attention_tiles.split_variants()[:1]
     monkeypatch.setattr(attention_tiles, "split_variants", lambda: own)
     options = ["--only", "few", "--shape", "1x2x1x2x16x8"]
-    assert attention_tiles.main([*options, "--device", gpu.gpu.info.name]) == 0
+    assert attention_tiles.main([*options, "--device", gpu.name]) == 0
     lines = capsys.readouterr().out.splitlines()
     titles = [line for line in lines if line.startswith("few")]
     assert titles == [

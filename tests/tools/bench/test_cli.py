@@ -16,7 +16,7 @@ def test_one_workload(
 ) -> None:
     path = tmp_path / "out.jsonl"
     only = ["--only", "sum_rows", "--output", str(path), "--commit", "abc"]
-    assert main([*QUICK, *only, "--device", device.info.name]) == 0
+    assert main([*QUICK, *only, "--device", device.name]) == 0
     (line,) = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     assert line["workload"] == "sum_rows_1024x1024"
     assert line["commit"] == "abc"

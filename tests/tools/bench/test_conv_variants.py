@@ -10,7 +10,7 @@ from vkbackend.tools.bench import conv_variants
 def test_the_table(gpu: GpuDevice, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--shape", "1x2x5x4x3x3x3", "--only", "forward", "--precision", "high"]
     before = fw.get_float32_matmul_precision()
-    assert conv_variants.main([*options, "--device", gpu.gpu.info.name]) == 0
+    assert conv_variants.main([*options, "--device", gpu.name]) == 0
     assert fw.get_float32_matmul_precision() == before
     _, title, *rows = capsys.readouterr().out.splitlines()
     assert title == "forward 1x2x5x4x3x3x3"

@@ -42,7 +42,7 @@ def test_the_table(
 ) -> None:
     monkeypatch.setattr(gemm_sweep, "_WARM_SECONDS", 0.0)
     options = ["--dtype", "float32", "--sizes", "127", "128", "192", "--rounds", "1"]
-    assert gemm_sweep.main([*options, "--device", device.info.name]) == 0
+    assert gemm_sweep.main([*options, "--device", device.name]) == 0
     _, times, steps, odd = capsys.readouterr().out.splitlines()
     assert [word.split(":")[0] for word in times.split()[2:]] == ["127", "128", "192"]
     assert steps.startswith("float32 steps: ")

@@ -32,7 +32,7 @@ def test_a_run_adds_a_line_for_each_class(
 ) -> None:
     output = tmp_path / "growth.jsonl"
     options = ["growth", "--only", "exp bfloat16", "--most", "3000", "--batch", "0"]
-    options += ["--device", device.info.name, "--output", str(output)]
+    options += ["--device", device.name, "--output", str(output)]
     assert cli.main(options) == 0
     (row,) = map(json.loads, output.read_text().splitlines())
     assert row["class"] == "exp bfloat16"

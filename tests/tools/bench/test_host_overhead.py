@@ -33,7 +33,7 @@ def test_the_table(
     device: vkbackend.Device, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["--peer", "numpy", "--size", "small", "--calls", "5"]
-    assert host_overhead.main([*options, "--device", device.info.name]) == 0
+    assert host_overhead.main([*options, "--device", device.name]) == 0
     table = capsys.readouterr().out.splitlines()
     assert [line.split()[1:3] for line in table[2:]] == [
         ["ours", how] for _ in range(2) for how in ("ahead", "idle")

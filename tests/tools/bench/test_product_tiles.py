@@ -44,7 +44,7 @@ def test_the_table(
 
     monkeypatch.setattr(product_tiles, "variants_of", few)
     options = ["--product", "2x3x4x5", "--dtype", "float32"]
-    assert product_tiles.main([*options, "--device", gpu.gpu.info.name]) == 0
+    assert product_tiles.main([*options, "--device", gpu.name]) == 0
     _, title, *rows = capsys.readouterr().out.splitlines()
     assert title == "float32 2x3x4x5"
     assert len(rows) == 2

@@ -107,11 +107,11 @@ def test_settings(setting: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.device
 def test_device(files: tuple[str, str], device: vkbackend.Device) -> None:
-    name = device.info.name
-    text = run(files[0], "--device", name)
-    assert f"What the driver of {name} says" in text
-    (found,) = json.loads(run(files[0], "--device", name, "--json"))
-    assert found["device"] == name
+    selected = ["--device", device.name]
+    text = run(files[0], *selected)
+    assert f"What the driver of {device.info.name} says" in text
+    (found,) = json.loads(run(files[0], *selected, "--json"))
+    assert found["device"] == device.info.name
     assert found["shared"]["limit"] == device.info.max_shared_memory
     assert all(row["present"] for row in found["capabilities"])
     assert isinstance(found["executables"], list)

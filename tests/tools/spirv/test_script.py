@@ -24,7 +24,7 @@ sys.exit(3)
 @pytest.mark.device
 def test_everything_that_a_program_used(tmp_path: Path, device: Device) -> None:
     path = tmp_path / "program.py"
-    path.write_text(PROGRAM.format(device=device.info.name))
+    path.write_text(PROGRAM.format(device=device.name))
     before = sys.argv, Device.pipeline
     targets = collect(str(path), ["5"])
     assert (sys.argv, Device.pipeline) == before

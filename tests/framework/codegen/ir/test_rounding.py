@@ -71,7 +71,12 @@ def test_all_numbers_of_two_bytes(name: str, dtype: str, quads: GpuDevice) -> No
     same = found.view(fw.int16).numpy() == wanted.view(torch.int16).numpy()
     # Of NaN there are many.
     nan = found.isnan().numpy() & wanted.isnan().numpy()
-    zeros = (found.float().numpy() == 0) & (wanted.float().numpy() == 0)
+    least = 0.0
+    if name == "frac" and quads.gpu.info.target.flushes_subnormals:
+        # A difference in float32, which takes subnormal numbers of that for 0.
+        least = np.finfo(np.float32).tiny
+    small = wanted.float().abs().numpy()
+    zeros = (found.float().numpy() == 0) & ((small == 0) | (small < least))
     assert (same | zeros | nan).all()
 
 

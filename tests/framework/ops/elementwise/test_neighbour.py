@@ -28,7 +28,7 @@ def bits(x: object) -> list[int]:
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("on_host", [True, False])
 def test_each_edge_to_each(dtype: str, on_host: bool, device: vkbackend.Device) -> None:
-    place = CPU if on_host else fw.device(device.info.name)
+    place = CPU if on_host else fw.device(device.name)
     x, y = zip(*PAIRS, strict=True)
     ours = fw.nextafter(*(fw.tensor(each, device=place).to(dtype) for each in (x, y)))
     kind = getattr(torch, dtype)

@@ -73,7 +73,7 @@ def test_masks_of_a_batch(place: Device) -> None:
 
 def test_few_elements_are_there_with_their_number(device: vkbackend.Device) -> None:
     """Results have room for all, so that nothing is left to compute after the read."""
-    x = fw.tensor(np.arange(-8.0, 8.0, dtype="f4"), device=fw.device(device.info.name))
+    x = fw.tensor(np.arange(-8.0, 8.0, dtype="f4"), device=fw.device(device.name))
     mask = x > 0
     fw.eval(x, mask)
     for call in (lambda: x[mask], lambda: ops.nonzero(mask), lambda: ops.unique(x)):
@@ -88,7 +88,7 @@ def test_few_elements_are_there_with_their_number(device: vkbackend.Device) -> N
 
 def test_launches(device: vkbackend.Device) -> None:
     """One that counts, then one with the result; a copy where there is a base."""
-    x = fw.tensor(np.arange(-8.0, 8.0, dtype="f4"), device=fw.device(device.info.name))
+    x = fw.tensor(np.arange(-8.0, 8.0, dtype="f4"), device=fw.device(device.name))
     mask = x > 0
     fw.eval(x, mask)
     calls = {
@@ -106,7 +106,7 @@ def test_launches(device: vkbackend.Device) -> None:
 def test_many_elements_are_there_with_their_number(device: vkbackend.Device) -> None:
     """What fills little of its room is copied, so that the rest is free again."""
     data = np.random.default_rng(0).random(20_011).astype("f4")
-    x = fw.tensor(data, device=fw.device(device.info.name))
+    x = fw.tensor(data, device=fw.device(device.name))
     for share, copies in ((0.5, 0), (0.01, 1)):
         mask = x < share
         fw.eval(x, mask)
@@ -130,7 +130,7 @@ def test_room_is_bounded(
 ) -> None:
     monkeypatch.setattr(compaction, "ROOM_SHARE", 1 << 40)
     data = np.random.default_rng(0).random(20_011).astype("f4")
-    x = fw.tensor(data, device=fw.device(device.info.name))
+    x = fw.tensor(data, device=fw.device(device.name))
     found, wanted = ops.masked_select(x, x < 0.5), data[data < 0.5]
     assert found.array.value.numel == found.numel()
     assert np.array_equal(found.numpy(), wanted)

@@ -360,7 +360,7 @@ def test_no_dimensions(device: vkbackend.Device) -> None:
     for call in SCALARS:
         check(call)
     for call in SCALARS[::5]:
-        check(call, fw.device(device.info.name))
+        check(call, fw.device(device.name))
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f2", "f8", "u1", "i2", "i8"])

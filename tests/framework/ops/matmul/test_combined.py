@@ -37,4 +37,4 @@ def test_on_the_host(call: str) -> None:
 
 @pytest.mark.parametrize("call", CALLS[::4])
 def test_on_a_device(call: str, device: vkbackend.Device) -> None:
-    check(call, fw.device(device.info.name))
+    check(call, fw.device(device.name))

@@ -47,7 +47,7 @@ def test_beside_pytorch(
 
 def test_one_launch(device: vkbackend.Device) -> None:
     values = np.random.default_rng(0).standard_normal((50, 3)).astype("f4")
-    x = fw.tensor(values, device=fw.device(device.info.name))
+    x = fw.tensor(values, device=fw.device(device.name))
     fw.eval(x)
     before = device.counters.snapshot()
     found = fw.cross(x, x, -1)

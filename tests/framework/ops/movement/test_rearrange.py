@@ -156,7 +156,7 @@ def test_rotations_are_one_transposed_copy(
     """Which devices pass planes through shared memory only where loads coalesce."""
     monkeypatch.setattr(transpose, "reads_lines", lambda gpu: True)
     values = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
-    x = fw.tensor(values, device=fw.device(device.info.name))
+    x = fw.tensor(values, device=fw.device(device.name))
     fw.eval(x)
     for turns in (1, 3):
         before = device.counters.snapshot()
@@ -172,7 +172,7 @@ def test_gradients_of_rotations(
     device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transpose, "reads_lines", lambda gpu: True)
-    x = fw.zeros((20, 30), device=fw.device(device.info.name), requires_grad=True)
+    x = fw.zeros((20, 30), device=fw.device(device.name), requires_grad=True)
     seed = np.arange(600, dtype=np.float32).reshape(30, 20)
     ops.rot90(x, 1).backward(fw.tensor(seed, device=x.device))
     assert x.grad is not None

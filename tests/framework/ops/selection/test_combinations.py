@@ -35,7 +35,7 @@ def test_on_the_host(count: int, r: int, again: bool) -> None:
 
 @pytest.mark.parametrize(("count", "r", "again"), SIZES[::4])
 def test_on_a_device(count: int, r: int, again: bool, device: vkbackend.Device) -> None:
-    check(count, r, again, fw.device(device.info.name))
+    check(count, r, again, fw.device(device.name))
 
 
 def test_more_ways_than_an_int32_counts() -> None:
@@ -50,7 +50,7 @@ def test_more_ways_than_an_int32_counts() -> None:
 def test_the_host_lists_no_pairs(device: vkbackend.Device) -> None:
     """A table of as many words as there are rows goes to the device, and no list."""
     x = fw.tensor(np.random.default_rng(0).standard_normal((100, 3)), dtype=fw.float32)
-    x = x.to(fw.device(device.info.name))
+    x = x.to(fw.device(device.name))
     fw.eval(x)
     before = device.counters.snapshot()
     found = fw.nn.functional.pdist(x)
