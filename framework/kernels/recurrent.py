@@ -1,7 +1,7 @@
 """Launches of the steps of recurrent layers, one for each step.
 
-The tiles and limits here are estimates from loads, arithmetic and launches: no GPU has
-measured them yet.
+Times named here are those of 64 steps on an NVIDIA H200 (580.159.04, 2026-11-30), the
+product with the inputs included.
 """
 
 from __future__ import annotations
@@ -31,20 +31,24 @@ PARTS = {"TANH": 1, "RELU": 1, "GRU": 3, "LSTM": 4}
 LARGEST = 1 << 26
 """Multiply-adds of a step up to which it has its own kernel. Larger ones are a product
 and what follows: tiles that fill a device with little work are not those that read
-little."""
+little. An LSTM of 64 Mi took 0.95 ms by kernels and 2.1 by products, one of 256 Mi 3.3
+and 2.5; an Elman layer of 64 Mi 1.2 and 1.1, one of 16 Mi 0.64 and 2.5."""
 
 WORKGROUP = 256
 SHARED = 32 << 10
 """Most invocations of a workgroup, and bytes of shared memory."""
 
 SLICES = 32
-"""Most slices of K: their sums are added up one after the other."""
+"""Most slices of K: their sums are added up one after the other. An LSTM of 8 x 128
+states took 1067 us with gradients with at most 8, 728 with 16 and 576 with 32."""
 
 TILES = ((16, 32), (8, 32), (8, 16), (4, 16), (4, 8), (4, 4))
 """States of a tile and rows of weights, the largest first."""
 
-FILLED = 0.75
-"""Workgroups for each multiprocessor from which a tile is not made smaller."""
+FILLED = 1.5
+"""Workgroups for each multiprocessor from which a tile is not made smaller. With 0.375,
+0.75, 1.5 and 3 an LSTM of 64 x 512 states took 3.7, 3.1, 2.8 and 4.1 ms with gradients,
+an Elman layer 610, 529, 443 and 510 us without."""
 
 
 class StepTile(NamedTuple):
