@@ -1,4 +1,7 @@
-"""Launches of the steps of recurrent layers, one for each step.
+"""Launches of the steps of recurrent layers: one for all of them, or one for each.
+
+Weights that fit in the registers and the shared memory of a workgroup stay there for
+all steps; see `persistent_tile`.
 
 Times named here are those of 64 steps on an NVIDIA H200 (580.159.04, 2026-11-30), the
 product with the inputs included.
@@ -6,6 +9,7 @@ product with the inputs included.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,8 +23,8 @@ from ..ir.kernel_call import (
     Scratch,
     StridedSpec,
 )
-from .gpu_model import model_of
-from .shader_types import acc_size, storage_defines
+from .gpu_model import device_class, model_of
+from .shader_types import acc_size, full_subgroup, storage_defines
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -49,6 +53,37 @@ FILLED = 1.5
 """Workgroups for each multiprocessor from which a tile is not made smaller. With 0.375,
 0.75, 1.5 and 3 an LSTM of 64 x 512 states took 3.7, 3.1, 2.8 and 4.1 ms with gradients,
 an Elman layer 610, 529, 443 and 510 us without."""
+
+
+PERSISTENT_WORKGROUP = 256
+"""Invocations of a workgroup that takes all steps: as many have the most registers."""
+
+REGISTERS, OTHER_REGISTERS = 244, 48
+"""Words of weights, sums and given gates that an invocation of such a workgroup holds:
+on NVIDIA, where it has 255 registers, and elsewhere. They are estimates."""
+
+PERSISTENT_ROWS = (1, 2, 4, 8, 16)
+"""Rows of the batch that a workgroup takes through all steps."""
+
+MOST_TOGETHER = 4
+"""Most rows that are multiplied at a time."""
+
+CLOCK, LANES = 1700, 128
+"""Estimate of cycles of a multiprocessor in a microsecond, and multiply-adds in one."""
+
+STEP_LATENCY = 900
+"""Estimate of cycles of a step that is no launch, besides its multiply-adds: loads of
+shared memory, shuffles, two barriers, the functions of a cell."""
+
+LOADED_BYTES = 24
+"""Estimate of bytes of weights that a multiprocessor loads in a cycle while all do."""
+
+STEP_MICROSECONDS, STEP_PRODUCTS = 3.9, 8.4e6
+"""Time of a step that is a launch, and its multiply-adds in a microsecond more: 5.9 us
+with 16 Mi of them, 12 with 64 Mi."""
+
+SLICES_OF_K = 8
+"""Invocations that divide K, by `recurrent/persistent_product`."""
 
 
 class StepTile(NamedTuple):
@@ -91,19 +126,80 @@ class StepTile(NamedTuple):
         }
 
 
+class PersistentTile(NamedTuple):
+    """Tile of a workgroup; see `glsl/recurrent/persistent_product.glsl`.
+
+    Attributes
+    ----------
+    rows : int
+        Of the batch.
+    each : int
+        Rows of weights of an invocation.
+    quads : int
+        vec4 of K of each.
+    held : int
+        vec4 of weights in its registers.
+    together : int
+        Rows of the batch that are multiplied at a time.
+    items : int
+        States of an invocation.
+    """
+
+    rows: int
+    each: int
+    quads: int
+    held: int
+    together: int
+    items: int
+
+    @property
+    def shared_quads(self) -> int:
+        """vec4 of weights of an invocation in shared memory."""
+        return self.each * self.quads - self.held
+
+    def shared_memory(self, shuffles: bool, itemsize: int) -> int:
+        """Return the bytes of shared memory of a workgroup."""
+        columns = PERSISTENT_WORKGROUP // SLICES_OF_K * self.each
+        sums = self.rows * columns * (1 if shuffles else SLICES_OF_K)
+        states = self.rows * self.quads * SLICES_OF_K
+        weights = max(1, self.shared_quads * PERSISTENT_WORKGROUP)
+        return 16 * states + 4 * sums + 4 * itemsize * weights
+
+    def cycles(self, itemsize: int) -> float:
+        """Return an estimate of the cycles of a step: arithmetic or shared memory."""
+        passes, subgroups = self.rows // self.together, PERSISTENT_WORKGROUP // 32
+        products = 4 * self.each * self.quads * PERSISTENT_WORKGROUP / LANES
+        # Numbers of 16 bits are made float32 in each pass.
+        arithmetic = products * (self.rows + (passes if itemsize == 2 else 0))
+        loads = self.shared_quads * itemsize + self.together * self.quads
+        return STEP_LATENCY + max(arithmetic, passes * subgroups * loads)
+
+    def constants(self) -> Mapping[str, int]:
+        """Return the specialization constants."""
+        names = "ROWS", "EACH", "QUADS", "HELD", "TOGETHER", "ITEMS"
+        return {"LOCAL_X": PERSISTENT_WORKGROUP, **dict(zip(names, self, strict=True))}
+
+
 class Steps(NamedTuple):
-    """Sizes of a recurrent layer.
+    """Sizes of a recurrent layer, or of its way back.
 
     Attributes
     ----------
     steps, batch, units : int
     dtype : DType
+    columns, depth : int
+        Of the product in each step.
+    item_words : int
+        Registers that a state takes besides, where all steps are one launch.
     """
 
     steps: int
     batch: int
     units: int
     dtype: DType
+    columns: int
+    depth: int
+    item_words: int
 
     def at(self, name: str, step: int, width: int) -> BufferOffset:
         """Return where a step begins in (steps, batch, width)."""
@@ -149,6 +245,70 @@ def _most_quads(rows: int, slices: int) -> int:
     return (SHARED // 16 // rows - 1) // slices * slices
 
 
+def persistent_tile(gpu: DeviceInfo, steps: Steps) -> PersistentTile | None:
+    """Return the tile with which one launch takes all steps, None for one for each.
+
+    A workgroup takes some rows of the batch through all steps. What is longer by these
+    estimates is left: that of few steps, or of many rows and weights.
+    """
+    largest = steps.steps * steps.batch * max(steps.columns, steps.depth)
+    if gpu.max_workgroup_invocations < PERSISTENT_WORKGROUP or largest >= 1 << 31:
+        return None
+    products = steps.batch * steps.columns * steps.depth
+    shortest = steps.steps * (STEP_MICROSECONDS + products / STEP_PRODUCTS)
+    best = None
+    for rows, together in itertools.product(PERSISTENT_ROWS, (1, 2, 4)):
+        groups = ceil_div(steps.batch, rows)
+        if together > min(rows, MOST_TOGETHER) or groups > MAX_GROUPS:
+            continue
+        tile = _persistent_tile(gpu, steps, rows, together)
+        if tile is None:
+            continue
+        turns = ceil_div(groups, model_of(gpu).multiprocessors)
+        loaded = steps.columns * steps.depth * steps.dtype.itemsize / LOADED_BYTES
+        cycles = steps.steps * tile.cycles(steps.dtype.itemsize) + loaded
+        time = turns * cycles / CLOCK
+        if time < shortest:
+            best, shortest = tile, time
+    return best
+
+
+def _persistent_tile(
+    gpu: DeviceInfo, steps: Steps, rows: int, together: int
+) -> PersistentTile | None:
+    """Return the tile of so many rows, or None if weights do not fit."""
+    each = ceil_div(steps.columns, PERSISTENT_WORKGROUP // SLICES_OF_K)
+    quads = ceil_div(steps.depth, 4 * SLICES_OF_K)
+    items = ceil_div(rows * steps.units, PERSISTENT_WORKGROUP)
+    registers = REGISTERS if device_class(gpu) == "NVIDIA" else OTHER_REGISTERS
+    registers -= items * steps.item_words + together * (each + 4)
+    held = min(each * quads, registers // steps.dtype.itemsize)
+    tile = PersistentTile(rows, each, quads, held, together, items)
+    memory = tile.shared_memory(_shuffles(gpu), steps.dtype.itemsize)
+    return tile if held > 0 and memory <= gpu.max_shared_memory else None
+
+
+def _shuffles(gpu: DeviceInfo) -> bool:
+    """Return whether neighbours that divide K add up by shuffles."""
+    return full_subgroup(gpu, PERSISTENT_WORKGROUP) >= SLICES_OF_K
+
+
+def _persistent_dispatch(
+    gpu: DeviceInfo,
+    kernel: str,
+    tile: PersistentTile,
+    steps: Steps,
+    push: Mapping[str, Argument],
+    defines: Mapping[str, str],
+) -> Dispatch:
+    shuffles = {"SHUFFLES": "1"} if _shuffles(gpu) else {}
+    sizes = {"steps": steps.steps, "batch": steps.batch, "units": steps.units}
+    grid = ceil_div(steps.batch, tile.rows), 1, 1
+    return Dispatch(
+        kernel, grid, {**push, **sizes}, tile.constants(), {**defines, **shuffles}
+    )
+
+
 def forward_dispatches(
     gpu: DeviceInfo,
     cell: str,
@@ -170,12 +330,27 @@ def forward_dispatches(
         Whether the node has the inputs `on` (steps, batch) and `bias`.
     """
     parts, (count, batch, _), units = PARTS[cell], gates.shape, h0.shape[-1]
-    steps = Steps(count, batch, units, gates.dtype)
+    words = 3 + parts * (1 + biased) + (cell == "LSTM") + masked
+    sizes = parts * units, units, words
+    steps = Steps(count, batch, units, gates.dtype, *sizes)
     width = 2 * units if cell == "LSTM" else units
-    tile = step_tile(gpu, batch, units, units, parts)
     defines = {"CELL": cell, **_defines(gates.dtype, units)}
     defines |= {"MASKED": "1"} if masked else {}
     defines |= {"BIASED": "1"} if biased else {}
+    whole = persistent_tile(gpu, steps)
+    if whole is not None:
+        names: dict[str, Argument] = {
+            "h0": "h0",
+            "weight": "weight",
+            "gates": "gates",
+            "bias": "bias" if biased else "weight",
+            "cells": "c0" if cell == "LSTM" else "weight",
+            "on": "on" if masked else "weight",
+            "out_": "out",
+        }
+        kernel = "recurrent/persistent"
+        return [_persistent_dispatch(gpu, kernel, whole, steps, names, defines)]
+    tile = step_tile(gpu, batch, units, units, parts)
     found = []
     for step in range(count):
         before, cells = BufferOffset("h0", 0), BufferOffset("c0", 0)
@@ -220,8 +395,8 @@ def backward_dispatches(
         Whether the node has `by_cell`, `through` and `forget`, and a result `cells`.
     """
     count, batch, parts, units = by_state.shape
-    steps = Steps(count, batch, units, grad.dtype)
     depth, width = parts * units, 2 * units if cells else units
+    steps = Steps(count, batch, units, grad.dtype, units, depth, 0)
     tile = step_tile(gpu, batch, units, depth, 1)
     defines = {"OUTPUTS": str(parts), **_defines(grad.dtype, depth)}
     defines |= {"CELLS": "1"} if cells else {}

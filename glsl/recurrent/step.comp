@@ -6,7 +6,7 @@
 //         has ended and its states stay
 // out     out_ (batch, units), LSTM's (batch, 2 * units): hidden states, then cell states
 // consts  ROWS, UNITS, SLICES, DEPTH, STAGED: see recurrent/state_product.glsl
-// macros  CELL: one of the names below; MASKED: there is `on`; BIASED: there is `bias`;
+// macros  CELL: a name of recurrent/cell.glsl; MASKED: there is `on`; BIASED: there is `bias`;
 //         VECTORS: rows begin and end with vec4
 // source  Elman, Cognitive Science 14 (1990); Cho et al., arXiv:1406.1078; Hochreiter and
 //         Schmidhuber, Neural Computation 9 (1997)
@@ -16,23 +16,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"
-#include "lib/math/exponential.glsl"
-#include "lib/math/hyperbolic.glsl"
-
-#define TANH 1
-#define RELU 2
-#define GRU 3
-#define LSTM 4
-#ifndef CELL
-#define CELL TANH
-#endif
-#if CELL == LSTM
-#define PARTS 4
-#elif CELL == GRU
-#define PARTS 3
-#else
-#define PARTS 1
-#endif
+#include "recurrent/cell.glsl"
 #include "recurrent/state_product.glsl"
 
 layout(push_constant, std430) uniform Push {
@@ -73,32 +57,17 @@ void main() {
 #else
         bool stays = false;
 #endif
-#if CELL == LSTM
-        float cell = load(cells, sequence * pitch + own);
-        float i = logistic(given[0] + sum[0]), f = logistic(given[1] + sum[1]);
-        float g = precise_tanh(given[2] + sum[2]), o = logistic(given[3] + sum[3]);
-        float after = fma(f, cell, i * g);
-        float state = o * precise_tanh(after);
-        if (stays) {
-            state = load(before, sequence * pitch + own);
-            after = cell;
-        }
-        store(out_, sequence * 2u * units + own, state);
-        store(out_, sequence * 2u * units + units + own, after);
-#else
-#if CELL == GRU
-        float old = load(before, sequence * pitch + own);
-        float r = logistic(given[0] + sum[0]), z = logistic(given[1] + sum[1]);
-        float n = precise_tanh(fma(r, sum[2], given[2]));
-        float state = fma(z, old - n, n);
-#elif CELL == RELU
-        float state = given[0] + sum[0];
-        state = state < 0.0 ? 0.0 : state;
-#else
-        float state = precise_tanh(given[0] + sum[0]);
+        float old = 0.0, cell = 0.0;
+#ifdef READS_STATE
+        old = load(before, sequence * pitch + own);
 #endif
-        if (stays) state = load(before, sequence * pitch + own);
-        store(out_, sequence * units + own, state);
+#if CELL == LSTM
+        cell = load(cells, sequence * pitch + own);
+#endif
+        float state = state_after(given, sum, old, cell, stays);
+        store(out_, sequence * WIDTH * units + own, state);
+#if CELL == LSTM
+        store(out_, (sequence * WIDTH + 1u) * units + own, cell);
 #endif
     }
 }

@@ -6,7 +6,15 @@ import itertools
 import pytest
 
 import vkbackend
-from vkbackend.framework.base.dtype import bfloat16, float16, float32, float64, int32
+from tests.hardware import as_hardware
+from vkbackend.framework.base.dtype import (
+    DType,
+    bfloat16,
+    float16,
+    float32,
+    float64,
+    int32,
+)
 from vkbackend.framework.base.shape import Layout, ceil_div
 from vkbackend.framework.ir.kernel_call import (
     MAX_GROUPS,
@@ -18,10 +26,14 @@ from vkbackend.framework.kernels import recurrent
 from vkbackend.framework.kernels.gpu_model import model_of
 from vkbackend.framework.kernels.recurrent import (
     PARTS,
+    PERSISTENT_WORKGROUP,
     SHARED,
+    SLICES_OF_K,
     WORKGROUP,
+    Steps,
     backward_dispatches,
     forward_dispatches,
+    persistent_tile,
     step_tile,
     steps_fit,
 )
@@ -89,6 +101,79 @@ def test_which_steps_have_kernels(device: vkbackend.Device) -> None:
     assert not steps_fit(info, float32, 64, 256, 4)
 
 
+@pytest.fixture
+def nvidia(device: vkbackend.Device) -> vkbackend.DeviceInfo:
+    """Return what an H200 says of the limits that tiles depend on."""
+    sizes = dict.fromkeys(("min_subgroup_size", "max_subgroup_size"), 32)
+    return as_hardware(device.info, vendor_id=0x10DE, subgroup_shuffle=True, **sizes)
+
+
+def layer(kind: str, batch: int, units: int, dtype: DType, steps: int = 64) -> Steps:
+    gates = PARTS[kind] * units
+    return Steps(steps, batch, units, dtype, gates, units, 5 + PARTS[kind])
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_persistent_tiles_of_all_sizes(
+    kind: str, device: vkbackend.Device, nvidia: vkbackend.DeviceInfo
+) -> None:
+    found = 0
+    for info, dtype in itertools.product((device.info, nvidia), (float32, bfloat16)):
+        for batch, units in itertools.product(SIZES, SIZES):
+            steps = layer(kind, batch, units, dtype)
+            tile = persistent_tile(info, steps)
+            if tile is None:
+                continue
+            found += 1
+            lines = PERSISTENT_WORKGROUP // SLICES_OF_K
+            assert tile.each * lines >= steps.columns > (tile.each - 1) * lines
+            assert tile.quads * 4 * SLICES_OF_K >= units
+            assert tile.rows % tile.together == 0
+            assert tile.items * PERSISTENT_WORKGROUP >= tile.rows * units
+            assert 1 <= tile.held <= tile.each * tile.quads
+            memory = tile.shared_memory(info is nvidia, dtype.itemsize)
+            assert memory <= info.max_shared_memory
+    assert found > 2 * len(SIZES)
+
+
+def test_whose_weights_stay_in_registers(nvidia: vkbackend.DeviceInfo) -> None:
+    for kind, units, halves in (
+        ("TANH", 256, 352),
+        ("GRU", 128, 192),
+        ("LSTM", 128, 160),
+    ):
+        for dtype, most in ((float32, units), (float16, halves)):
+            assert persistent_tile(nvidia, layer(kind, 64, most, dtype)) is not None
+            assert persistent_tile(nvidia, layer(kind, 64, 2 * most, dtype)) is None
+    small = persistent_tile(nvidia, layer("TANH", 8, 256, float32))
+    assert small is not None
+    assert small.rows == 1
+    large = persistent_tile(nvidia, layer("TANH", 1024, 128, float32))
+    assert large is not None
+    assert large.rows > 4
+    # Weights are loaded in the time of the launches of few steps.
+    assert persistent_tile(nvidia, layer("TANH", 64, 256, float32, steps=1)) is None
+    # Places in the gates are numbers of 31 bits.
+    many = layer("LSTM", 64, 128, float32, steps=1 << 16)
+    assert persistent_tile(nvidia, many) is None
+
+
+def test_all_steps_are_one_launch(nvidia: vkbackend.DeviceInfo) -> None:
+    (found,) = forward_dispatches(
+        nvidia, "LSTM", given(64, 9, 512), given(9, 128), masked=True
+    )
+    assert found.grid == (9, 1, 1)
+    assert (found.push["h0"], found.push["cells"]) == ("h0", "c0")
+    assert {"MASKED", "SHUFFLES", "VECTORS"} < found.defines.keys()
+
+
+@pytest.fixture
+def launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make each step a launch."""
+    monkeypatch.setattr(recurrent, "persistent_tile", lambda *_: None)
+
+
+@pytest.mark.usefixtures("launches")
 def test_each_step_reads_what_the_one_before_wrote(device: vkbackend.Device) -> None:
     steps = forward_dispatches(
         device.info, "LSTM", given(3, 2, 20), given(2, 5), masked=False
@@ -110,6 +195,7 @@ def test_each_step_reads_what_the_one_before_wrote(device: vkbackend.Device) -> 
     assert {"VECTORS", "MASKED"} < aligned.defines.keys()
 
 
+@pytest.mark.usefixtures("launches")
 def test_cells_go_back_through_two_buffers(device: vkbackend.Device) -> None:
     back = backward_dispatches(
         device.info, given(3, 2, 10), given(3, 2, 4, 5), None, cells=True

@@ -1,5 +1,6 @@
 """Steps by kernels are those that the recorded ops make."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,8 +28,31 @@ OPS: dict[str, Callable[..., Any]] = {
 }
 SHAPES = (
     *((4, 3, 5), (5, 2, 64)),
-    *(pytest.param(each, marks=pytest.mark.wide) for each in ((2, 40, 100), (3, 1, 1))),
+    *(pytest.param(each, marks=pytest.mark.wide) for each in ((2, 20, 36), (3, 1, 1))),
 )
+
+WAYS: dict[str, dict[str, Any]] = {
+    "launches": {"STEP_MICROSECONDS": 0.0, "STEP_PRODUCTS": float("inf")},
+    "persistent": {"STEP_MICROSECONDS": 1e9, "OTHER_REGISTERS": 2000},
+    "persistent rows": {
+        "STEP_MICROSECONDS": 1e9,
+        "PERSISTENT_ROWS": (4,),
+        "OTHER_REGISTERS": 64,
+    },
+}
+"""Settings that make each step a launch, or all of them one; with rows of several
+sequences some weights of 64 LSTM units are in shared memory."""
+
+
+def take(way: str, device: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let steps go one of `WAYS`; rows of several sequences add up by shuffles."""
+    for name, value in WAYS[way].items():
+        monkeypatch.setattr(recurrent, name, value)
+    info = device.gpu.info
+    shuffles = way == "persistent rows" and info.subgroup_shuffle
+    target = dataclasses.replace(info.target, fast_shuffles=shuffles)
+    monkeypatch.setitem(info.__dict__, "target", target)
+    device.plans.clear()
 
 
 def drawn(name: str, shape: tuple[int, ...], place: GpuDevice, dtype: str) -> list[Any]:
@@ -66,8 +90,15 @@ def gradients(out: Any, given: Sequence[Any]) -> list[Any]:
 )
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("way", WAYS)
 def test_states_and_gradients(
-    name: str, dtype: str, masked: bool, shape: tuple[int, ...], quick: GpuDevice
+    name: str,
+    dtype: str,
+    masked: bool,
+    shape: tuple[int, ...],
+    way: str,
+    quick: GpuDevice,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if dtype != "float32" and not quick.gpu.info.storage_16bit:
         pytest.skip("the device stores no 16-bit floats")
@@ -78,12 +109,13 @@ def test_states_and_gradients(
         fw.tensor(draws, device=each.device) if masked else None
         for each in (given[0], exact[0])
     ]
-    quick.plans.clear()
+    take(way, quick, monkeypatch)
     before = quick.gpu.counters.dispatches
     out = OPS[name](mask, *given)
     fw.eval(out)
-    # One for each step, and what makes numbers of the mask.
-    assert quick.gpu.counters.dispatches - before == shape[0] + masked
+    launches = shape[0] if way == "launches" else 1
+    # What makes numbers of the mask is one more.
+    assert quick.gpu.counters.dispatches - before == launches + masked
     expected = OPS[name](host, *exact)
     pairs = [(out, expected)]
     pairs += zip(gradients(out, given), gradients(expected, exact), strict=True)
