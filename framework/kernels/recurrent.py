@@ -396,12 +396,30 @@ def backward_dispatches(
     """
     count, batch, parts, units = by_state.shape
     depth, width = parts * units, 2 * units if cells else units
-    steps = Steps(count, batch, units, grad.dtype, units, depth, 0)
-    tile = step_tile(gpu, batch, units, depth, 1)
+    words = 3 + parts + (4 + parts) * cells + 2 * (kept is not None)
+    steps = Steps(count, batch, units, grad.dtype, units, depth, words)
     defines = {"OUTPUTS": str(parts), **_defines(grad.dtype, depth)}
     defines |= {"CELLS": "1"} if cells else {}
     defines |= {"KEPT": "1"} if kept is not None else {}
     kept_pitch = 1 if kept is None else kept.shape[-1]
+    kept_sizes = {"kept_pitch": kept_pitch, "kept_step": int(kept_pitch > 1)}
+    whole = persistent_tile(gpu, steps)
+    if whole is not None:
+        names: dict[str, Argument] = {
+            "weight": "weight",
+            "grad": "grad",
+            "kept": "weight" if kept is None else "kept",
+            "by_state": "by_state",
+            "hidden_out": "hidden",
+            "gates_out": "of_gates",
+            **kept_sizes,
+        }
+        if cells:
+            names |= {name: name for name in ("by_cell", "through", "forget")}
+            names["cells_out"] = "cells"
+        kernel = "recurrent/persistent_vjp"
+        return [_persistent_dispatch(gpu, kernel, whole, steps, names, defines)]
+    tile = step_tile(gpu, batch, units, depth, 1)
     size = batch * units * acc_size(grad.dtype)
     turns = Scratch("cells0", size), Scratch("cells1", size)
     found = []
@@ -426,9 +444,7 @@ def backward_dispatches(
                 "cells_out": turns[1 - step % 2] if step else "cells",
             }
         push |= {
-            "grad_pitch": width,
-            "kept_pitch": kept_pitch,
-            "kept_step": int(kept_pitch > 1),
+            **kept_sizes,
             "batch": batch,
             "units": units,
             "depth": depth if step + 1 < count else 0,

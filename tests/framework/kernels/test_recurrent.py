@@ -165,6 +165,13 @@ def test_all_steps_are_one_launch(nvidia: vkbackend.DeviceInfo) -> None:
     assert found.grid == (9, 1, 1)
     assert (found.push["h0"], found.push["cells"]) == ("h0", "c0")
     assert {"MASKED", "SHUFFLES", "VECTORS"} < found.defines.keys()
+    kept = given(64, 9, 1)
+    (back,) = backward_dispatches(
+        nvidia, given(64, 9, 256), given(64, 9, 4, 128), kept, cells=True
+    )
+    assert back.push["cells_out"] == "cells"
+    assert (back.push["kept_pitch"], back.push["kept_step"]) == (1, 0)
+    assert {"CELLS", "KEPT", "SHUFFLES", "VECTORS"} < back.defines.keys()
 
 
 @pytest.fixture
