@@ -65,6 +65,7 @@ NARROW = {
     "precise_erf": "quick_erf",
     "precise_erfinv": "quick_erfinv",
     "precise_exp": "quick_full_exp",
+    "precise_lgamma": "quick_lgamma",
     "precise_log": "quick_log",
     "precise_log10": "quick_log10",
     "precise_log1p": "quick_log1p",

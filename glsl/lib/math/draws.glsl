@@ -64,7 +64,7 @@ float poisson_draw(float rate, float u, float v) {
         float tested = precise_log(other) + log_inverse_alpha;
         tested -= precise_log(a / (edge * edge) + b);
         // -rate + n log(rate) - log(n!), by Stirling's formula where n is large
-        float n = proposal, chance = n * precise_log(rate) - rate - positive_lgamma(n + 1.0);
+        float n = proposal, chance = n * precise_log(rate) - rate - precise_lgamma(n + 1.0);
         if (n >= 8.0) {
             chance = n * log1p_less((rate - n) / n) - stirling_tail(n);
             chance -= 0.5 * precise_log(6.28318531 * n);

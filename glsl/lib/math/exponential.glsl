@@ -148,9 +148,14 @@ float logarithm_tail(float f) {
     return f * f * f * polynomial(f, 0.333333313, -0.250008196, series);
 }
 
-float logarithm(float f, float n) {
+// f + n LN2_HIGH - log(1 + f) - n ln(2)
+float logarithm_rest(float f, float n) {
     float low = fma(n, LN2_LOW, logarithm_tail(f));
-    return fma(n, LN2_HIGH, f - fma(0.5 * f, f, -low));
+    return fma(0.5 * f, f, -low);
+}
+
+float logarithm(float f, float n) {
+    return fma(n, LN2_HIGH, f - logarithm_rest(f, n));
 }
 
 // The value where x is positive and finite, otherwise what a logarithm of x is.

@@ -8,41 +8,27 @@
 #include "exponential.glsl"
 #include "trigonometric.glsl"
 
-const float HALF_LOG_TWO_PI = 0.918938533;
-
-// log(gamma(2 + t)) for -1 <= t <= 1, which vanishes at both zeros exactly; minimax fit of
+// log(gamma(2 + t)) for -1 <= t <= 1/2, which vanishes at both zeros exactly; minimax fit of
 // what is left, relative error 2^-25.
 float lgamma_near_two(float t) {
-    float series = polynomial(t, 2.0249357e-05, -3.8734215e-05, 1.9308758e-05);
-    series = polynomial(t, -0.00042557137, 0.0001957995, -5.2419426e-05, series);
-    series = polynomial(t, -0.0021020616, 0.0009105063, series);
-    series = polynomial(t, -0.012384975, 0.0049994807, series);
-    series = polynomial(t, -0.10031727, 0.03296495, series);
-    return t * (1.0 + t) * polynomial(t, 0.42278433, series);
+    float series = polynomial(t, 0.00015545246, 0.00013198859, 0.00022959919);
+    series = polynomial(t, 0.00089903135, -0.00052218727, series);
+    series = polynomial(t, 0.0050015585, -0.0020877607, series);
+    series = polynomial(t, 0.032965004, -0.01238543, series);
+    return t * (1.0 + t) * polynomial(t, 0.42278433, -0.10031729, series);
+}
+
+// log(gamma(x)) - (x - 1/2) (log(x) - 1) for x >= 5/2; error 2^-28 of log(gamma(x)).
+float stirling_rest(float x) {
+    float inverse = 1.0 / x, square = inverse * inverse;
+    float series = polynomial(square, 0.083331615, -0.0027538182, 0.000613206);
+    return fma(inverse, series, 0.41893873);
 }
 
 // log(gamma(x)) - ((x - 1/2) log(x) - x + log(2 pi) / 2) for x >= 8; error 2^-34.
 float stirling_tail(float x) {
     float inverse = 1.0 / x, square = inverse * inverse;
     return inverse * polynomial(square, 0.0833333333, -0.00277777778, 0.000793650794);
-}
-
-// Without loops, nor branches: neighbours would wait for the longest.
-float positive_lgamma(float x) {
-    bool low = x < 1.0, high = x >= 8.0;
-    // From 3 to 8 it is that of a number from 2 to 3, and the factors between.
-    float whole = clamp(floor(x), 2.0, 7.0), below = x - 1.0, above = x - whole;
-    vec4 factors = x - vec4(2.0, 3.0, 4.0, 5.0);
-    factors = mix(vec4(1.0), factors, greaterThan(vec4(whole), vec4(3.0, 4.0, 5.0, 6.0)));
-    float product = whole > 2.0 ? below : 1.0;
-    product *= factors.x * factors.y * (factors.z * factors.w);
-    float near = lgamma_near_two(low ? below : above);
-    float logarithm = precise_log(any(bvec2(low, high)) ? x : product), falling = -logarithm;
-    float small = near + (low ? falling : logarithm);
-    // log(x) - 1 has fewer digits than the product loses.
-    float large = fma(x - 0.5, logarithm - 1.0, HALF_LOG_TWO_PI - 0.5);
-    large += stirling_tail(x);
-    return high ? large : small;
 }
 
 // sin(pi x), with an exact reduction
@@ -59,17 +45,73 @@ float cotangent_of_half_turns(float x) {
     return with_sign_of(3.14159265 * cosine / sine, t);
 }
 
-// log |gamma(x)|; infinite at 0 and negative whole numbers
+// log |gamma(x)|; infinite at 0 and negative whole numbers. With one logarithm, but for two
+// below -5/2. Most numbers are positive, so what others need is a branch.
 float precise_lgamma(float x) {
-    float value = positive_lgamma(abs(x));
-    // Nearer to 0 it is -log |x| on both sides. Most numbers are positive.
-    if (x < -1e-15) {
-        float sine = abs(sine_of_half_turns(x));
-        // 1 - x would round away small numbers: gamma(1 - x) is -x gamma(-x).
-        value = precise_log(3.14159265 / (sine * -x)) - value;
-        if (floor(x) == x) value = INFINITE;
+    float size = abs(x), turn = 1.0, reflection = 0.0;
+    bool low = size <= 1.0, high = size >= 2.5, pole = false;
+    float below = size - 1.0, above = size - 2.0, argument = any(bvec2(low, high)) ? size : 1.0;
+    if (x <= 0.0) {
+        // gamma(x) is 1 over -x gamma(-x) sine: 1 - x would round away small numbers.
+        precise float whole = roundEven(x), t = x - whole;
+        float sine = abs(t) * sinc_near_zero(t), product = sine * size;
+        float inner = low ? sine : product;
+        pole = x == whole;
+        turn = -1.0;
+        argument = high ? size : inner;
+        if (high) {
+            float m, g = reduce_normal(product, m);
+            reflection = -logarithm(g, m);
+        }
     }
-    return value;
+    float raised = argument * 8388608.0, n;
+    float f = reduce_biased(low ? raised : argument, low ? 150 : 127, n);
+    float rest = logarithm_rest(f, n);
+    // Of numbers below 1 it is that of the next one, without the factor between.
+    float near = lgamma_near_two(low ? below : above);
+    float small = fma(turn, near, -fma(n, LN2_HIGH, f - rest));
+    // Products with log(x) - 1 in two parts, which are not added before
+    float half_less = size - 0.5, first = fma(n, LN2_HIGH, -1.0) + f;
+    float large = fma(half_less, first, fma(half_less, -rest, stirling_rest(size)));
+    large = fma(turn, large, reflection);
+    float value = high ? large : small;
+    return pole ? INFINITE : value;
+}
+
+// For results that are rounded to 2 bytes: log(gamma(2 + t)) for -9/8 <= t <= 1/4, with an
+// error of 2^-19
+float quick_lgamma_near_two(float t) {
+    float series = polynomial(t, -0.0048823725, -0.0035204845);
+    series = polynomial(t, 0.004509474, -0.005852535, series);
+    series = polynomial(t, 0.033026867, -0.012081284, series);
+    return t * (1.0 + t) * polynomial(t, 0.42278373, -0.10032334, series);
+}
+
+// As `precise_lgamma`, with errors of 2^-17
+float quick_lgamma(float x) {
+    // Numbers of 2 bytes come nearer to the zeros there than this has digits.
+    if (x <= -2.25) return precise_lgamma(x);
+    float size = abs(x), turn = 1.0, argument = size;
+    // Nearer to 1 log2 has fewer digits.
+    bool low = size < 0.875, high = size >= 2.25, pole = false, factor = low;
+    float below = size - 1.0, above = size - 2.0;
+    if (x <= 0.0) {
+        float whole = roundEven(x), t = x - whole, u = t * t;
+        float series = polynomial(u, 0.99999905, -1.6448238, 0.8096516, -0.17773776);
+        float sine = abs(t) * series, product = sine * size;
+        pole = x == whole;
+        factor = true;
+        turn = -1.0;
+        argument = low ? sine : product;
+    }
+    float raised = argument * 8388608.0;
+    float logarithm = fma(log2(low ? raised : argument), 0.693147182, low ? -15.9423852 : 0.0);
+    float near = quick_lgamma_near_two(low ? below : above);
+    float small = fma(turn, near, factor ? -logarithm : 0.0);
+    float inverse = 1.0 / size;
+    float rest = polynomial(inverse, 0.41885895, 0.08412778, -0.002556597);
+    float value = high ? fma(size - 0.5, logarithm - 1.0, rest) : small;
+    return pole ? INFINITE : value;
 }
 
 // A fraction and 1 / y as one fraction
@@ -165,7 +207,7 @@ float log1p_less(float t) {
 
 // x^a exp(-x) / gamma(a + 1)
 float gamma_density(float a, float x) {
-    if (a < 8.0) return precise_exp(a * precise_log(x) - x - positive_lgamma(a + 1.0));
+    if (a < 8.0) return precise_exp(a * precise_log(x) - x - precise_lgamma(a + 1.0));
     float close = precise_exp(a * log1p_less((x - a) / a) - stirling_tail(a));
     return close / sqrt(6.28318531 * a);
 }

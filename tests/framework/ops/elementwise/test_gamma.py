@@ -11,6 +11,7 @@ from scipy import special
 import vkbackend.framework as fw
 from tests.work import lines_run
 from vkbackend.framework import ops
+from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import GradError, ShapeError
 
 Make = Callable[..., fw.Tensor]
@@ -68,6 +69,34 @@ def test_the_slope_of_digamma(make: Make) -> None:
 def test_lgamma_beside_zero(make: Make) -> None:
     x = np.array([1e-30, -1e-30, 1e-14, -1e-14], np.float32)
     check(ops.lgamma(make(x)), special.gammaln(x.astype(np.float64)))
+
+
+def test_lgamma_where_formulas_meet(make: Make) -> None:
+    ends = np.float32([1, 2, 2.5, -1, -2, -2.25])[:, None]
+    steps = np.arange(-40, 41, dtype=np.int32)
+    x = (ends.view(np.int32) + steps).view(np.float32).ravel()
+    wanted = special.gammaln(x.astype(np.float64))
+    poles = np.isinf(wanted)
+    found = ops.lgamma(make(x)).numpy()
+    np.testing.assert_allclose(found[~poles], wanted[~poles], 5e-7)
+    assert np.isinf(found[poles]).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_lgamma_of_two_bytes(dtype: str, gpu: GpuDevice) -> None:
+    kind = getattr(torch, dtype)
+    every = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).short().view(kind)
+    # Smaller numbers a device may take as 0.
+    every = every[(every == 0) | ~(every.float().abs() < 2.0**-126)]
+    x = fw.tensor(every.float().numpy(), device=gpu).to(dtype)
+    found = torch.from_numpy(fw.lgamma(x).float().numpy()).to(kind)
+    wanted = torch.lgamma(every.double()).to(kind)
+    assert torch.equal(found.isnan(), wanted.isnan())
+    apart = (found.view(torch.int16).int() - wanted.view(torch.int16).int()).abs()
+    apart = apart[~wanted.isnan()]
+    # Two, where it is next to 0 between poles
+    assert apart.max() <= 2
+    assert (apart > 0).float().mean() < 1e-2
 
 
 def test_polygamma_of_a_negative_order() -> None:
