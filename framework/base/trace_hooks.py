@@ -100,6 +100,9 @@ class TraceHooks:
         """Note a new storage of the function that shares the content of another."""
         self.replayable = False
 
+    def on_constant(self, array: Array) -> None:
+        """Note a storage that follows from shapes alone, and is never written again."""
+
     def on_draw(self, generator: Generator, words: tuple[int, int, int, int]) -> Any:
         """Return the words of a draw as `StreamWord`s."""
         self.replayable = False
@@ -205,6 +208,16 @@ def changing(read: Callable[[], float]) -> float:
     """Return a dynamic argument of an element-wise op, read before each replay."""
     trace = listener()
     return read() if trace is None else trace.changing(read)
+
+
+def constant(array: Array) -> None:
+    """Report a storage that follows from shapes alone, and is never written again.
+
+    It is in memory, and small, as recorded calls keep it alive.
+    """
+    trace = listener()
+    if trace is not None:
+        trace.on_constant(array)
 
 
 def each_time(action: Callable[[], object]) -> None:

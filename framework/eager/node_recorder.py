@@ -157,10 +157,13 @@ class NodeRecorder(TraceHooks):
         Nodes recorded so far, in order.
     replayable : bool
         Whether the nodes are the whole effect of the call, the same each time.
+    constants : list of Array
+        Constants that the nodes may read; see `TraceHooks.on_constant`.
     """
 
     def __init__(self, device: GpuDevice) -> None:
         self.nodes: list[Node] = []
+        self.constants: list[Array] = []
         self._device = device
 
     def recorded_nodes(
@@ -193,6 +196,10 @@ class NodeRecorder(TraceHooks):
     def on_copy(self, array: Array) -> None:
         """Ignore it: the outputs name the value that the copy shares."""
 
+    def on_constant(self, array: Array) -> None:
+        """Record it: replays read the same."""
+        self.constants.append(array)
+
     def on_grad_write(self, leaf: Any, cleared: bool) -> None:
         """Ignore it: a backward pass accumulates into leaves."""
 
@@ -203,7 +210,8 @@ class RecordedCall(NamedTuple):
     Attributes
     ----------
     recorded_nodes : tuple of RecordedNode
-        Nodes; the values given are those of the call's tensors.
+        Nodes; the values given are those of the call's tensors, then the constants'.
+    constants : tuple of Array
     outputs : tuple of (int, Layout)
         Value and layout of each result.
     single : bool
@@ -215,6 +223,7 @@ class RecordedCall(NamedTuple):
     """
 
     recorded_nodes: tuple[RecordedNode, ...]
+    constants: tuple[Array, ...]
     outputs: tuple[tuple[int, Layout], ...]
     single: bool
     device: GpuDevice
@@ -225,6 +234,8 @@ class RecordedCall(NamedTuple):
         kind, device = tensors[0].results, self.device
         with device.lock:
             values = [each.array.value for each in tensors]
+            if self.constants:
+                values += [each.value for each in self.constants]
             if self.last:
                 # Nothing but the last node's result is to be made: half of the time.
                 *others, (signature, sources, numbers) = self.recorded_nodes
@@ -261,9 +272,13 @@ def recorded_call_of(
     numbers: dict[Value, int] = {}
     for each in tensors:
         numbers.setdefault(each.array.value, len(numbers))
-    recorded_nodes = (
-        recorder.recorded_nodes(numbers) if len(numbers) == len(tensors) else None
-    )
+    if len(numbers) < len(tensors):
+        return None
+    constants = {each.value: each for each in recorder.constants}
+    for value in constants:
+        numbers[value] = len(numbers)
+    arrays |= {id(each) for each in constants.values()}
+    recorded_nodes = recorder.recorded_nodes(numbers)
     if recorded_nodes is None:
         return None
     outputs = []
@@ -281,4 +296,5 @@ def recorded_call_of(
         and len(recorded_nodes[-1].signature.outputs) == 1
         and outputs[0][0] == len(numbers) - 1
     )
-    return RecordedCall(recorded_nodes, tuple(outputs), single, device, last)
+    held = tuple(constants.values())
+    return RecordedCall(recorded_nodes, held, tuple(outputs), single, device, last)

@@ -20,6 +20,7 @@ from ...dispatch.autocast_policy import (
     autocast_promote_on_device,
 )
 from ...dispatch.diagnosis import need_flags
+from ...dispatch.replayable import replayable
 from ...kernels.shader_types import statistic_dtype
 from ...ops.indexing.tap_sum import tap_sum
 from ...tensor.tensor import Tensor
@@ -133,8 +134,15 @@ def grid_sample(
         If shapes do not fit or there is no such mode.
     """
     aligned = _aligned("grid_sample", align_corners)
-    dims = len(input.layout.shape) - 2
     _check(input, grid, mode, padding_mode)
+    return _sampled(input, grid, mode, padding_mode, aligned)
+
+
+@replayable
+def _sampled(
+    input: Tensor, grid: Tensor, mode: str, padding_mode: str, aligned: bool
+) -> Tensor:
+    dims = len(input.layout.shape) - 2
     batch, channels, *size = input.layout.shape
     out = grid.layout.shape[1:-1]
     # In 2 bytes places would be off by whole elements.

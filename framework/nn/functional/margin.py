@@ -10,6 +10,7 @@ from ...autograd.tape import shown_as
 from ...base.dtype import int32
 from ...base.errors import DTypeError, ShapeError
 from ...dispatch.autocast_policy import autocast_float32
+from ...dispatch.replayable import replayable
 from ...ops.loss.elementwise import check_reduction
 from ...tensor.tensor import Tensor
 from .distance import pairwise_distance
@@ -119,6 +120,13 @@ def cosine_embedding_loss(
         If the shapes do not fit, or the reduction is unknown.
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
+    return _cosine_embedding_loss(input1, input2, target, margin, reduction)
+
+
+@replayable
+def _cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float, reduction: str
+) -> Tensor:
     if (
         len(target.layout.shape) > 1
         or not len(input1.layout.shape)
@@ -178,15 +186,26 @@ def multi_margin_loss(
         If shapes do not fit, `p` is another, or the reduction is unknown.
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
+    return _multi_margin_loss(input, target, p, margin, weight, reduction)
+
+
+@replayable
+def _multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int,
+    margin: float,
+    weight: Tensor | None,
+    reduction: str,
+) -> Tensor:
     check_reduction("multi_margin_loss", reduction)
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss: p is {p}; it must be 1 or 2")
     if not input.layout.shape:
         input = ops.reshape(input, (1,))
     if len(input.layout.shape) == 1 and target.layout.shape == (1,):
-        losses = multi_margin_loss(
-            ops.unsqueeze(input, 0), target, p, margin, weight, reduction="none"
-        )
+        one = ops.unsqueeze(input, 0)
+        losses = multi_margin_loss(one, target, p, margin, weight, reduction="none")
         return reduced_loss("multi_margin_loss", losses, reduction)
     if (
         len(input.layout.shape) not in (1, 2)
@@ -248,6 +267,11 @@ def multilabel_margin_loss(
         If shapes do not fit, or the reduction is unknown.
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
+    return _multilabel_margin_loss(input, target, reduction)
+
+
+@replayable
+def _multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str) -> Tensor:
     check_reduction("multilabel_margin_loss", reduction)
     if not input.layout.shape and not target.layout.shape:
         input, target = (ops.reshape(each, (1,)) for each in (input, target))

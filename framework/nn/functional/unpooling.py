@@ -14,6 +14,7 @@ from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int_or_ints
 from ...dispatch.autocast_policy import autocast_float32_on_host
+from ...dispatch.replayable import replayable
 from ...ops.elementwise.cast import need_float
 from ...tensor.tensor import Tensor
 from .pooling import (
@@ -144,6 +145,7 @@ def max_unpool3d(
     return _unpooled("max_unpool3d", 3, input, indices, window, output_size)
 
 
+@replayable
 def _unpooled(
     name: str,
     dims: int,
@@ -204,16 +206,23 @@ def _unpooled_size(
     return chosen
 
 
+_POOLS: dict[int, tuple[Callable[..., Tensor], Callable[..., Any]]] = {
+    1: (avg_pool1d, max_pool1d),
+    2: (avg_pool2d, max_pool2d),
+    3: (avg_pool3d, max_pool3d),
+}
+
+
+@replayable
 def _powers(
     name: str,
     dims: int,
     input: Tensor,
     norm_type: float,
     window: tuple[Sizes, Sizes | None, bool],
-    pools: tuple[Callable[..., Tensor], Callable[..., Any]],
 ) -> Tensor:
     kernel_size, stride, ceil_mode = window
-    mean, largest = pools
+    mean, largest = _POOLS[dims]
     if math.isinf(norm_type):
         sign = 1.0 if norm_type > 0 else -1.0
         sizes = ops.abs(input) * sign
@@ -248,8 +257,7 @@ def lp_pool1d(
     negative, and a root of a negative sum NaN.
     """
     window = (kernel_size, stride, ceil_mode)
-    pools = (avg_pool1d, max_pool1d)
-    return _powers("lp_pool1d", 1, input, norm_type, window, pools)
+    return _powers("lp_pool1d", 1, input, norm_type, window)
 
 
 def lp_pool2d(
@@ -276,8 +284,7 @@ def lp_pool2d(
     negative, and a root of a negative sum NaN.
     """
     window = (kernel_size, stride, ceil_mode)
-    pools = (avg_pool2d, max_pool2d)
-    return _powers("lp_pool2d", 2, input, norm_type, window, pools)
+    return _powers("lp_pool2d", 2, input, norm_type, window)
 
 
 def lp_pool3d(
@@ -304,8 +311,7 @@ def lp_pool3d(
     negative, and a root of a negative sum NaN.
     """
     window = (kernel_size, stride, ceil_mode)
-    pools = (avg_pool3d, max_pool3d)
-    return _powers("lp_pool3d", 3, input, norm_type, window, pools)
+    return _powers("lp_pool3d", 3, input, norm_type, window)
 
 
 @shown_as("FractionalMaxPool2DBackward0", "input")

@@ -12,6 +12,7 @@ from ...base.errors import DomainError, DTypeError, ShapeError
 from ...base.shape import broadcast_shapes
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import elementwise
+from ...dispatch.replayable import replayable
 from ..elementwise.cast import (
     cast,
     converted,
@@ -79,6 +80,7 @@ def _together(x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @autocast_float32
+@replayable
 def mse_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """Return the squared differences.
 
@@ -109,6 +111,7 @@ def mse_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
 
 
 @autocast_float32
+@replayable
 def l1_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """Return the absolute differences; parameters as in `mse_loss`."""
     _check("l1_loss", x, target, reduction)
@@ -118,6 +121,7 @@ def l1_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
 
 
 @autocast_float32
+@replayable
 def smooth_l1_loss(
     x: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0
 ) -> Tensor:
@@ -147,6 +151,7 @@ def smooth_l1_loss(
 
 
 @autocast_float32
+@replayable
 def huber_loss(
     x: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0
 ) -> Tensor:
@@ -217,6 +222,7 @@ def _binary_cross_entropy_vjp(
 
 
 @autocast_float32
+@replayable
 def binary_cross_entropy(
     x: Tensor,
     target: Tensor,
@@ -257,6 +263,7 @@ def binary_cross_entropy(
 
 
 @autocast_float32
+@replayable
 def binary_cross_entropy_with_logits(
     x: Tensor,
     target: Tensor,
@@ -307,6 +314,7 @@ def binary_cross_entropy_with_logits(
 
 
 @autocast_float32
+@replayable
 def kl_div(
     x: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False
 ) -> Tensor:

@@ -9,6 +9,7 @@ from ...autograd.unbatched import unbatched_as
 from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int
+from ...dispatch.replayable import replayable
 from ..images import (
     autocast_passthrough,
     check_images,
@@ -38,6 +39,7 @@ def _node(x: Tensor, output_size: object) -> str:
 
 
 @unbatched_as("AvgPool2DBackward0", "x", dims=(2, 3), dim=-2)
+@replayable
 def avg_pool1d(
     x: Tensor,
     kernel_size: int | Shape,
@@ -66,6 +68,7 @@ def avg_pool1d(
 
 
 @shown_as("AvgPool2DBackward0", "x")
+@replayable
 def avg_pool2d(
     x: Tensor,
     kernel_size: int | Shape,
@@ -158,6 +161,7 @@ def _averages(
 
 
 @unbatched_as("AdaptiveAvgPool2DBackward0", "x", dims=(2, 3), dim=-2)
+@replayable
 def adaptive_avg_pool1d(x: Tensor, output_size: int | Shape) -> Tensor:
     """Return means over parts that divide signals evenly.
 
@@ -176,6 +180,7 @@ def adaptive_avg_pool1d(x: Tensor, output_size: int | Shape) -> Tensor:
 
 
 @shown_as(_node, "x")
+@replayable
 def adaptive_avg_pool2d(
     x: Tensor, output_size: int | tuple[int | None, ...] | None
 ) -> Tensor:

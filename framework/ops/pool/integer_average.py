@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from ..elementwise.binary import div
 from ..indexing.scatter import unfold
 from ..movement.rearrange import pad
 from ..reduce.sum import sum
+from ..shape_constant import shape_constant
 from ..view import reshape
 from .filter_weights import Averages
 
@@ -43,8 +44,7 @@ def integer_averages(
         counts = counts[..., None] * rule.counts()
     if override is not None:
         return div(x, override, rounding_mode="trunc")
-    kind: Any = type(x)
-    divisors = kind.from_host(np.ascontiguousarray(counts), x.device)
+    divisors = shape_constant(x, np.ascontiguousarray(counts))
     shape = (1,) * first + counts.shape
     return div(x, reshape(divisors, shape), rounding_mode="trunc")
 

@@ -10,6 +10,7 @@ from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int_or_ints, as_number
 from ...dispatch.autocast_policy import autocast_float32_on_device
+from ...dispatch.replayable import replayable
 from .filter_weights import Cubic, Linear, Nearest, Rule, Shares, Smoothed
 from .nearest import nearest_resampled
 from .resample import resampled
@@ -58,6 +59,7 @@ def _node(
 
 @autocast_float32_on_device
 @shown_as(_node, "x")
+@replayable
 def interpolate(
     x: Tensor,
     size: int | Shape | None = None,

@@ -11,6 +11,7 @@ from ...autograd.tape import shown_as
 from ...autograd.unbatched import unbatched_as
 from ...base.errors import ShapeError
 from ...base.shape import Shape
+from ...dispatch.replayable import replayable
 from ...eager.base_tensor import operand
 from ...kernels.conv.window import Pair, Window
 from ..images import (
@@ -35,6 +36,7 @@ MOST_ELEMENTS = 1 << 16
 
 
 @unbatched_as("MaxPool2DWithIndicesBackward0", "x", dims=(2, 3), dim=-2)
+@replayable
 def max_pool1d(
     x: Tensor,
     kernel_size: int | Shape,
@@ -63,6 +65,7 @@ def max_pool1d(
 
 
 @unbatched_as("MaxPool2DWithIndicesBackward0", "x", dims=(2, 3), dim=-2)
+@replayable
 def max_pool1d_with_indices(
     x: Tensor,
     kernel_size: int | Shape,
@@ -78,6 +81,7 @@ def max_pool1d_with_indices(
     return with_places(_like(x, 1, largest(images(x, 1), window)))
 
 
+@replayable
 def max_pool2d(
     x: Tensor,
     kernel_size: int | Shape,
@@ -119,6 +123,7 @@ def max_pool2d(
     return _like(x, 2, largest(images(x, 2), window))[0]
 
 
+@replayable
 def max_pool2d_with_indices(
     x: Tensor,
     kernel_size: int | Shape,
@@ -187,6 +192,7 @@ def with_places(found: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
 
 
 @unbatched_as("AdaptiveMaxPool2DBackward0", "x", dims=(2, 3), dim=-2)
+@replayable
 def adaptive_max_pool1d(x: Tensor, output_size: int | Shape) -> Tensor:
     """Return the largest element of each of the parts that divide signals evenly.
 
@@ -205,6 +211,7 @@ def adaptive_max_pool1d(x: Tensor, output_size: int | Shape) -> Tensor:
 
 
 @shown_as("AdaptiveMaxPool2DBackward0", "x")
+@replayable
 def adaptive_max_pool2d(
     x: Tensor, output_size: int | tuple[int | None, ...] | None
 ) -> Tensor:
@@ -234,6 +241,7 @@ def adaptive_max_pool2d(
 
 
 @unbatched_as("AdaptiveMaxPool2DBackward0", "x", dims=(2, 3), dim=-2)
+@replayable
 def adaptive_max_pool1d_with_indices(
     x: Tensor, output_size: int | Shape
 ) -> tuple[Tensor, Tensor]:
@@ -242,6 +250,7 @@ def adaptive_max_pool1d_with_indices(
 
 
 @shown_as("AdaptiveMaxPool2DBackward0", "x")
+@replayable
 def adaptive_max_pool2d_with_indices(
     x: Tensor, output_size: int | tuple[int | None, ...] | None
 ) -> tuple[Tensor, Tensor]:

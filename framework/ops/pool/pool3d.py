@@ -17,6 +17,7 @@ from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec
 from ...base.validation import as_ints
 from ...dispatch.declare import primitive
+from ...dispatch.replayable import replayable
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.conv.window import Window
 from ...kernels.pool import max_pool3d_dispatch
@@ -81,6 +82,7 @@ def _windows(
 
 
 @shown_as("AvgPool3DBackward0", "x")
+@replayable
 def avg_pool3d(
     x: Tensor,
     kernel_size: int | Shape,
@@ -146,6 +148,7 @@ def _node(x: Tensor, output_size: object) -> str:
 
 
 @shown_as(_node, "x")
+@replayable
 def adaptive_avg_pool3d(x: Tensor, output_size: Size) -> Tensor:
     """Return means over parts that divide volumes evenly; see `adaptive_avg_pool2d`.
 
@@ -171,6 +174,7 @@ def adaptive_avg_pool3d(x: Tensor, output_size: Size) -> Tensor:
 
 
 @shown_as("MaxPool3DWithIndicesBackward0", "x")
+@replayable
 def max_pool3d(
     x: Tensor,
     kernel_size: int | Shape,
@@ -198,6 +202,7 @@ def max_pool3d(
 
 
 @shown_as("MaxPool3DWithIndicesBackward0", "x")
+@replayable
 def max_pool3d_with_indices(
     x: Tensor,
     kernel_size: int | Shape,
@@ -321,6 +326,7 @@ def _joined(
 
 
 @shown_as("AdaptiveMaxPool3DBackward0", "x")
+@replayable
 def adaptive_max_pool3d(x: Tensor, output_size: Size) -> Tensor:
     """Return the largest element of each part of volumes; see `adaptive_max_pool2d`.
 
@@ -339,6 +345,7 @@ def adaptive_max_pool3d(x: Tensor, output_size: Size) -> Tensor:
 
 
 @shown_as("AdaptiveMaxPool3DBackward0", "x")
+@replayable
 def adaptive_max_pool3d_with_indices(
     x: Tensor, output_size: Size
 ) -> tuple[Tensor, Tensor]:

@@ -19,6 +19,7 @@ from ...kernels.linear import linear_dispatch
 from ...kernels.reduce import MOST_ELEMENTS as COUNTED
 from ...kernels.shader_types import check_float, statistic_dtype, storage_defines
 from ..reduce.common import in_storage
+from ..shape_constant import reported
 from ..view import reshape
 from .filter_weights import Nearest, Rule
 
@@ -376,7 +377,7 @@ def _table_for(x: Tensor, rule: Rule, back: bool) -> Tensor:
     kind: Any = x.results
     made = _kept_table if max(rule.size, rule.out) <= MAX_CACHED_ROWS else _table
     generation = device.generation if isinstance(device, GpuDevice) else 0
-    return made(kind, device, generation, dtype, rule, back)
+    return reported(made(kind, device, generation, dtype, rule, back))
 
 
 def _table(

@@ -9,6 +9,7 @@ from ...autograd.tape import shown_as
 from ...base.errors import ShapeError
 from ...base.shape import broadcast_shapes, normalize_dim
 from ...dispatch.autocast_policy import autocast_float32_on_host
+from ...dispatch.replayable import replayable
 from ...eager.base_tensor import need_tensors
 from ..elementwise.binary import sub
 from ..elementwise.cast import need_one_dtype
@@ -59,6 +60,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 
 @autocast_float32_on_host
 @shown_as("CdistBackward0", "x1", "x2")
+@replayable
 def cdist(
     x1: Tensor,
     x2: Tensor,
@@ -131,6 +133,7 @@ def _norms(difference: Tensor, p: float) -> Tensor:
 
 
 @shown_as("PdistBackward0", "input")
+@replayable
 def pdist(input: Tensor, p: float = 2) -> Tensor:
     """Return the distances of each two rows of a matrix, each pair once.
 

@@ -11,9 +11,11 @@ import numpy as np
 from ...base.dtype import int32
 from ...base.errors import ShapeError
 from ...base.validation import as_int
+from ...dispatch.replayable import replayable
 from ..elementwise.binary import sub
 from ..indexing.gather import take_rows
 from ..movement.concat import stack
+from ..shape_constant import shape_constant
 from ..source import arange_like, fill_like
 from ..view import flatten, reshape
 from .sort import searchsorted
@@ -25,6 +27,7 @@ _MOST = (1 << 31) - 1
 """Ways that an int32 numbers, and what larger entries of tables are."""
 
 
+@replayable
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """Return all ways to choose elements of a vector, in order, one a row.
 
@@ -122,7 +125,7 @@ def _binomials(x: Tensor, count: int, chosen: int) -> Tensor:
     ways = accumulate(numbers, lambda found, n: found * n // (n - chosen), initial=1)
     bounded = [*[0] * chosen, *(min(each, _MOST) for each in ways)]
     table = np.array(bounded[:count], np.int32)
-    return type(x).from_host(table, x.device)
+    return shape_constant(x, table)
 
 
 def _looked_up(table: Tensor, places: Tensor) -> Tensor:

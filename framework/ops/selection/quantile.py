@@ -11,6 +11,7 @@ from ...base.dtype import float32, float64, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim
 from ...dispatch.autocast_policy import autocast_float32_on_host
+from ...dispatch.replayable import replayable
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import add, lerp, mul, sub
 from ..elementwise.cast import cast, need_numbers
@@ -244,6 +245,7 @@ def nanquantile(
 
 
 @shown_as("ModeBackward0", "input")
+@replayable
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """Return the element that occurs most often along a dimension, and where it is.
 

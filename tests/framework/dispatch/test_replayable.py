@@ -1,0 +1,121 @@
+"""Calls of plain functions that are recorded, and those that are not."""
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import vkbackend
+import vkbackend.framework as fw
+from vkbackend.framework.dispatch.replayable import replayable
+from vkbackend.framework.ops.shape_constant import shape_constant
+
+
+@pytest.fixture
+def place(device: vkbackend.Device) -> Any:
+    return fw.device(device.name)
+
+
+def ramp(place: Any, start: int) -> Any:
+    return fw.tensor(np.arange(start, start + 6, dtype=np.float32), device=place)
+
+
+class Counted:
+    """Function that counts its calls."""
+
+    def __init__(self, function: Any) -> None:
+        self.calls = 0
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self.calls += 1
+            return function(*args, **kwargs)
+
+        self.run = replayable(counted)
+
+
+class Pair(NamedTuple):
+    """Named results."""
+
+    total: Any
+    rest: Any
+
+
+def test_two_calls_run_and_the_others_are_replayed(place: Any) -> None:
+    function = Counted(lambda x, by, add=0: (x * by + add).reshape(2, 3).sum(0))
+    for start in range(4):
+        x = ramp(place, start)
+        expected = (x.numpy() * 3 + 2).reshape(2, 3).sum(0)
+        assert function.run(x, 3, add=2).tolist() == expected.tolist()
+    assert function.calls == 2
+    # Of another number, layout and device.
+    function.run(ramp(place, 0), 4, add=2)
+    function.run(fw.ones((6, 2), device=place)[:, 0], 3, add=2)
+    function.run(fw.ones(6), 3, add=2)
+    assert function.calls == 5
+
+
+def test_named_results_and_constants(place: Any) -> None:
+    def function(x: Any) -> Pair:
+        table = shape_constant(x, np.arange(6, dtype=np.float32))
+        return Pair((x * table).sum(), x - table)
+
+    counted = Counted(function)
+    for start in range(3):
+        found = counted.run(ramp(place, start))
+        assert type(found) is Pair
+        assert found.total.item() == (np.arange(6) * (np.arange(6) + start)).sum()
+        assert found.rest.tolist() == [start] * 6
+    assert counted.calls == 2
+
+
+NOT_REPLAYED = {
+    "a read": lambda x: x * x.sum().item(),
+    "a draw": lambda x: x + fw.rand(6, device=x.device),
+    "a change in place": lambda x: x.add_(1.0),
+    "a table": lambda x: x + fw.tensor([1.0] * 6, device=x.device),
+    "an argument": lambda x: x,
+}
+
+
+@pytest.mark.parametrize("what", NOT_REPLAYED)
+def test_what_is_not_replayed(what: str, place: Any) -> None:
+    counted = Counted(NOT_REPLAYED[what])
+    for _ in range(4):
+        counted.run(ramp(place, 1))
+    assert counted.calls == 4
+
+
+def test_settings_are_those_of_each_call(place: Any) -> None:
+    counted = Counted(lambda x: x * fw.full((6,), 2.0, device=x.device))
+    for _ in range(3):
+        counted.run(ramp(place, 1))
+    fw.set_default_dtype(fw.float16)
+    try:
+        assert counted.run(fw.ones(6, dtype=fw.float16, device=place)).dtype is (
+            fw.float16
+        )
+        counted.run(ramp(place, 1))
+    finally:
+        fw.set_default_dtype(fw.float32)
+    assert counted.calls == 4
+    with fw.autocast(place.type):
+        counted.run(ramp(place, 1))
+    assert counted.calls == 5
+
+
+def test_traces_run_the_function(place: Any) -> None:
+    step = fw.jit(replayable(lambda x: (x * 2).sum()))
+    for start in range(4):
+        x = ramp(place, start)
+        assert step(x).item() == x.numpy().sum() * 2
+
+
+def test_every_call_warns(place: Any) -> None:
+    x = fw.ones((1, 1, 4, 4), device=place)
+    grid = fw.zeros((1, 2, 2, 2), device=place)
+    for _ in range(3):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fw.nn.functional.grid_sample(x, grid)
+        assert len(caught) == 1
