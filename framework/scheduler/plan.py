@@ -24,7 +24,6 @@ from vkbackend.collector import collector_paused
 from ..base.dtype import DType
 from ..base.index_checks import slot_of
 from ..base.trace_hooks import DYNAMIC
-from ..codegen.cast_absorption import absorb_casts
 from ..codegen.epilogue_fusion import (
     NO_EPILOGUE,
     FusedEpilogue,
@@ -32,12 +31,11 @@ from ..codegen.epilogue_fusion import (
     fuse_epilogues,
 )
 from ..codegen.glsl.aliasing import in_place_pairs
-from ..codegen.layout_propagation import propagate_layouts
 from ..codegen.norm_prologue import NormPrologue, fuse_norms
 from ..codegen.partitioner import SWITCHED_OFF, FusionNode, boundaries, group
 from ..codegen.rematerialize import operations_of, rematerialised
+from ..codegen.rewrites import rewritten
 from ..codegen.rowwise_kernel import row_space, subgroup_of
-from ..codegen.unread_results import drop_unread_results
 from ..ir.host_step import host_steps
 from ..ir.kernel_call import (
     Dispatch,
@@ -237,8 +235,7 @@ class _Builder:
         cache: LoweringCache,
     ) -> None:
         self.gpu = gpu
-        nodes = absorb_casts(drop_unread_results(nodes, external), external)
-        nodes = propagate_layouts(nodes, external, self._is_generated)
+        nodes = rewritten(nodes, external, self._is_generated)
         self.nodes = nodes
         self.slots = slots
         self.state = state

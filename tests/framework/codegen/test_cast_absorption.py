@@ -10,6 +10,7 @@ import torch
 import vkbackend.framework as fw
 from vkbackend.framework import nn
 from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.codegen import rewrites
 from vkbackend.framework.ops.loss import cross_entropy
 from vkbackend.framework.scheduler import plan
 
@@ -46,7 +47,7 @@ def found(
     """Return what a step makes, and by how many kernels."""
     with pytest.MonkeyPatch.context() as patch:
         if not absorbing:
-            patch.setattr(plan, "absorb_casts", lambda nodes, external: nodes)
+            patch.setattr(rewrites, "absorb_casts", lambda nodes, external: nodes)
         gpu.plans.clear()
         fw.manual_seed(0)
         layer = nn.Linear(16, 53).to(gpu).to(dtype)
