@@ -90,8 +90,11 @@ def compiles_rows(gpu: DeviceInfo, n: int) -> bool:
 
 
 def _row_bytes(n: int) -> int:
-    """Return the bytes of a row in shared memory, with a place for each 16 numbers."""
-    return 8 * (n + n // 16 + 1)
+    """Return the bytes of a row in shared memory, with a place for each 16 numbers.
+
+    Half of them are enough for one part of each number, and where the row begins.
+    """
+    return 8 * (n + n // 16 + 3)
 
 
 def _fits(gpu: DeviceInfo, n: int, rows: int, split: bool = True) -> bool:
@@ -145,23 +148,34 @@ def fits_columns(gpu: DeviceInfo, n: int) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def split_length(n: int, most: int) -> tuple[int, int] | None:
-    """Return two factors of a length, both at most `most`, nearly equal; None without.
+def split_length(n: int, most: int) -> tuple[int, ...] | None:
+    """Return two factors of a length, or three, all at most `most`; None without.
 
-    Their tables are parts of one of `MOST_TABLE` numbers at most.
+    They are as equal as there are, and their tables are parts of one of `MOST_TABLE`
+    numbers at most.
     """
     if not takes_rows(n):
         return None
-    for first in range(min(most, math.isqrt(n)), 1, -1):
-        second = n // first
-        if n % first == 0 and second <= most and math.lcm(first, second) <= MOST_TABLE:
-            return first, second
+    divisors = [each for each in range(2, min(most, n) + 1) if n % each == 0]
+    pairs = [(n // each, each) for each in divisors if each * each <= n]
+    threes = [
+        (n // (one * other), one, other)
+        for one in divisors
+        for other in divisors
+        if other <= one and one * one * other <= n and n % (one * other) == 0
+    ]
+    for found in (pairs, threes):
+        fitting = [
+            each for each in found if each[0] <= most and math.lcm(*each) <= MOST_TABLE
+        ]
+        if fitting:
+            return min(fitting)[::-1]
     return None
 
 
-def split_columns(gpu: DeviceInfo, n: int) -> tuple[int, int] | None:
-    """Return the sizes of the matrix as which a long row is transformed."""
-    most = (gpu.max_shared_memory // (4 * LEAST_BESIDE) - 1) * 16 // 17
+def split_columns(gpu: DeviceInfo, n: int) -> tuple[int, ...] | None:
+    """Return the sizes of the matrix, or cube, as which a long row is transformed."""
+    most = (gpu.max_shared_memory // (4 * LEAST_BESIDE) - 3) * 16 // 17
     found = split_length(n, most)
     return found if found and all(fits_columns(gpu, each) for each in found) else None
 
@@ -189,7 +203,7 @@ def fft_dispatches(
     if rest and fits_columns(gpu, n):
         (inner,) = rest
         apart = n * inner, 0, inner
-        columns = Columns(apart, apart, 1, inner, n, n)
+        columns = Columns(apart, apart, 1, inner, n)
         return [_beside(gpu, outer * inner, n, scale, sign, columns, "x", "out")]
     if not rest and (n == 1 or fits_registers(gpu, n)):
         return [_in_registers(gpu, outer, n, scale, sign)]
@@ -259,24 +273,26 @@ class Columns(NamedTuple):
         Numbers from one outer, and one mid, to the next, and from number to number.
     mids, inners : int
         How many there are; those of `inners` are neighbours.
-    whole : int
-        Length of the row of which they are the columns of a matrix.
     table : int
         Numbers of the table.
+    apart, whole : int
+        Neighbours that take the same factors, and how many numbers a circle has of
+        which these are.
     """
 
     source: tuple[int, int, int]
     out: tuple[int, int, int]
     mids: int
     inners: int
-    whole: int
     table: int
+    apart: int = 1
+    whole: int = 1
 
 
 def _as_matrix(
     gpu: DeviceInfo,
     outer: int,
-    sizes: tuple[int, int],
+    sizes: tuple[int, ...],
     inner: int,
     scale: float,
     sign: Mapping[str, int],
@@ -284,32 +300,50 @@ def _as_matrix(
     out: str | Scratch,
     ends: Ends | None = None,
 ) -> list[Dispatch]:
-    """Return the dispatches that transform long rows as matrices.
+    """Return the dispatches that transform long rows as matrices, or cubes.
 
-    Number j is in row j // columns. All columns are transformed, take factors, and then
-    the rows, whose number k is written as row k.
+    A pass finds the numbers as (done, size, rest), of which `done` were transformed
+    before. It transforms all columns, which take factors, and writes them as (size,
+    done, rest), so that the last pass, whose columns are rows, leaves them in order.
 
     Source: Bailey, "FFTs in External or Hierarchical Memory", 1990.
     """
-    rows, columns = sizes
-    whole, table = rows * columns, math.lcm(rows, columns)
-    between = Scratch("numbers", 8 * outer * whole * inner)
+    whole, table = math.prod(sizes), math.lcm(*sizes)
     ends = ends or Ends(whole, whole)
-    down = whole * inner, inner, columns * inner
-    given = ends.taken * inner, *down[1:]
-    first = Columns(given, down, columns, inner, whole, table)
-    along = whole * inner, columns * inner, inner
-    turned = ends.kept * inner, inner, rows * inner
-    second = Columns(along, turned, rows, inner, whole, table)
-    count = outer * columns * inner, outer * rows * inner
-    twiddled = {"TWIDDLED": "1", **ends.macros(True)}
-    staged = {"STAGED": str(int(inner < NEIGHBOURS)), **ends.macros(False)}
-    one = count[0], rows, 1.0, sign, first, source, between, twiddled
-    other = count[1], columns, scale, sign, second, between, out, staged
-    return [
-        _beside(gpu, *one, ends.arguments(True)),
-        _beside(gpu, *other, ends.arguments(False)),
-    ]
+    dispatches = []
+    done = 1
+    for number, size in enumerate(sizes):
+        last = number == len(sizes) - 1
+        rest = whole // (done * size)
+        wide = rest * inner
+        row = (ends.kept if last else whole) * inner
+        given = whole if number else ends.taken
+        columns = Columns(
+            (given * inner, size * wide, wide),
+            (row, wide, done * wide),
+            done,
+            wide,
+            table,
+            inner,
+            rest * size,
+        )
+        name = "others" if number % 2 else "numbers"
+        target = out if last else Scratch(name, 8 * outer * whole * inner)
+        macros = {"TWIDDLED": "0" if last else "1"}
+        macros["STAGED"] = str(int(wide < NEIGHBOURS))
+        more: dict[str, Argument] = {}
+        for first in (True, False):
+            if number == 0 if first else last:
+                macros |= ends.macros(first)
+                more |= ends.arguments(first)
+        rows, factor = outer * done * wide, scale if last else 1.0
+        dispatches.append(
+            _beside(
+                gpu, rows, size, factor, sign, columns, source, target, macros, more
+            )
+        )
+        source, done = target, done * size
+    return dispatches
 
 
 def _beside(
@@ -328,8 +362,8 @@ def _beside(
     push: dict[str, Argument] = {"x": source, "out_": out, **more}
     for name, apart in (("from", columns.source), ("to", columns.out)):
         push |= {f"{name}[{k}]": number for k, number in enumerate(apart)}
-    push |= {"mids": columns.mids, "inners": columns.inners, "whole": columns.whole}
-    push["table_step"] = columns.table // n
+    push |= {"mids": columns.mids, "inners": columns.inners, "apart": columns.apart}
+    push |= {"whole": columns.whole, "table_step": columns.table // n}
     macros = {"STAGED": "0", **macros, "STRIDED": "1"}
     return _in_registers(gpu, rows, n, scale, sign, push, macros)
 
@@ -340,35 +374,43 @@ def takes_convolutions(gpu: DeviceInfo, size: int) -> bool:
 
 
 def convolution_dispatches(
-    gpu: DeviceInfo, x: StridedSpec, size: int, inverse: bool, scale: float
+    gpu: DeviceInfo,
+    rows: int,
+    n: int,
+    size: int,
+    inverse: bool,
+    scale: float,
+    source: str | Scratch = "x",
+    out: str | Scratch = "out",
 ) -> list[Dispatch]:
     """Return the dispatches that transform rows of any length by a convolution.
 
     Parameters
     ----------
     gpu : DeviceInfo
-    x : StridedSpec
-        (rows, n) complex numbers.
+    rows, n : int
+        Shape of the complex numbers.
     size : int
         Of the convolution, at least 2 n - 1; see `takes_convolutions`.
     inverse : bool
         Whether the conjugates of all factors are taken.
     scale : float
         Factor of the result.
+    source, out : str or Scratch
+        Where the numbers and the results are.
     """
-    rows, n = x.shape
     wide = Scratch("wide", 8 * rows * size)
     turns: list[tuple[Ends, str | Scratch, str | Scratch]] = [
-        (Ends(n, size, "chirp", "response"), "x", wide),
-        (Ends(size, n, None, "chirp"), wide, "out"),
+        (Ends(n, size, "chirp", "response"), source, wide),
+        (Ends(size, n, None, "chirp"), wide, out),
     ]
     parts: list[Dispatch] = []
-    for number, (ends, source, out) in enumerate(turns):
+    for number, (ends, given, made) in enumerate(turns):
         constants = {"INVERSE": number, "CONJUGATED": int(inverse)}
         factor = scale / size if number else 1.0
         split = split_columns(gpu, size)
         if fits_registers(gpu, size):
-            push: dict[str, Argument] = {"x": source, "out_": out}
+            push: dict[str, Argument] = {"x": given, "out_": made}
             push |= ends.arguments(True) | ends.arguments(False)
             macros = ends.macros(True) | ends.macros(False)
             parts.append(
@@ -377,7 +419,7 @@ def convolution_dispatches(
         else:
             assert split is not None
             parts += _as_matrix(
-                gpu, rows, split, 1, factor, constants, source, out, ends
+                gpu, rows, split, 1, factor, constants, given, made, ends
             )
     return parts
 
@@ -390,6 +432,7 @@ def real_fft_dispatches(
     conjugated: bool,
     scale: float,
     inner: float,
+    size: int | None = None,
 ) -> list[Dispatch]:
     """Return the dispatches of real numbers to half their transform, or `back`.
 
@@ -406,11 +449,13 @@ def real_fft_dispatches(
     scale, inner : float
         Factors of the result, and of all numbers of half a transform but the first and
         the last.
+    size : int or None
+        Of the convolution by which the pairs are transformed; None where there is none.
     """
-    assert takes_rows(n), f"fft: rows of {n} are a convolution's"
+    assert size or takes_rows(n), f"fft: rows of {n} are a convolution's"
     rows = x.shape[0]
     push: dict[str, Argument] = {"halves": "halves", "inner": inner}
-    if _fits(gpu, n, 1, split=False):
+    if size is None and _fits(gpu, n, 1, split=False):
         constants = {"INVERSE": int(back), "CONJUGATED": int(conjugated)}
         macros = {"HALVES_IN" if back else "REAL_IN": "1"}
         return [_in_registers(gpu, rows, n, scale, constants, push, macros)]
@@ -427,9 +472,12 @@ def real_fft_dispatches(
         {"LOCAL_X": local, "CONJUGATED": int(conjugated)},
         {"BACK": str(int(back))},
     )
-    if back:
-        return [halves, *_long_rows(gpu, rows, n, 1, True, scale, pairs)]
-    return [*_long_rows(gpu, rows, n, 1, False, 1.0, "x", pairs), halves]
+    factor, source, out = (scale, pairs, "out") if back else (1.0, "x", pairs)
+    if size:
+        parts = convolution_dispatches(gpu, rows, n, size, back, factor, source, out)
+    else:
+        parts = _long_rows(gpu, rows, n, 1, back, factor, source, out)
+    return [halves, *parts] if back else [*parts, halves]
 
 
 def _in_registers(

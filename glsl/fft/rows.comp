@@ -6,9 +6,9 @@
 // Real numbers, of which there are an even number, are taken as half as many complex
 // ones: those at even places are real parts.
 //
-// STRIDED rows lie beside each other, as the columns of a matrix: row (o, m, i) is of
-// numbers `step` apart. So a long row is transformed as a matrix: first its columns, whose
-// results take factors (TWIDDLED), then its rows, written as columns.
+// STRIDED rows lie beside each other, as the columns of a matrix: those of (o, m) are
+// neighbours. So a long row is transformed as a matrix or a cube: first its columns, whose
+// results take factors (TWIDDLED), last its rows, written as columns.
 //
 // grid    one workgroup for ROWS rows, with THREADS invocations each
 // in      x (rows, n) complex64; with REAL_IN (rows, 2 n) float32; with HALVES_IN (rows,
@@ -16,8 +16,8 @@
 //         halves, exp(-pi i k / n) for k up to n; inner: a factor of the numbers between
 //         the first and the last of half a transform; with STRIDED the distances of
 //         rows and numbers, how many rows are beside each other (inners) and how many
-//         times (mids), the length of the whole row that factors are of, and the numbers
-//         of `table` for one of N; with FACTORED_IN what numbers are multiplied with, of
+//         times (mids), how many of those take the same factors (apart), the length of
+//         the row that factors are of (whole), and the numbers of `table` for one of N; with FACTORED_IN what numbers are multiplied with, of
 //         which rows have `taken`, as zeros follow
 // out     out_ (rows, n) complex64, times scale; with REAL_IN (rows, n + 1); with
 //         HALVES_IN (rows, 2 n) float32; with FACTORED_OUT the first `kept` numbers, times
@@ -75,6 +75,7 @@ layout(push_constant, std430) uniform Push {
     uint to[3];
     uint mids;
     uint inners;
+    uint apart;
     uint whole;
     uint table_step;
 #endif
@@ -112,11 +113,19 @@ vec2 factor_of(Numbers table, uint k) {
 }
 
 #if STRIDED
-uint start_of(uint row, uint distances[3]) {
-    uint line = row / push.inners, outer = line / push.mids;
-    return outer * distances[0] + (line - outer * push.mids) * distances[1] + row -
-        line * push.inners;
+// Where outer rows begin, and the number of the row's first one there
+uvec2 start_of(uvec3 row, uint distances[3]) {
+    return uvec2(row.x * distances[0], row.y * distances[1] + row.z);
 }
+
+// Outer, mid and inner
+uvec3 parts_of(uint row) {
+    uint line = row / push.inners, outer = line / push.mids;
+    return uvec3(outer, line - outer * push.mids, row - line * push.inners);
+}
+#if STAGED
+shared uvec2 starts[ROWS];
+#endif
 #endif
 
 vec2 times_factor(vec2 value, Numbers factors, uint k) {
@@ -139,41 +148,51 @@ void keep(Results out_, uint begin, uint k, vec2 value) {
 }
 #endif
 
-// What the first pass reads as number k of a row of the whole matrix
-vec2 given(Numbers x, uint row, uint k) {
-#if HALVES_IN
-    return pair_of_half(x, push.halves, row * (N + 1u), k, N, push.inner);
-#elif STRIDED
-    return x.at[start_of(row, push.from) + k * push.from[2]];
-#elif FACTORED_IN
-    return taken_number(x, row * push.taken, k);
+#if STRIDED
+// Number k of a row that begins at `start`
+vec2 number_of(Numbers x, uvec2 start, uint k) {
+    k = start.y + k * push.from[2];
+#if FACTORED_IN
+    return taken_number(x, start.x, k);
 #else
-    return x.at[row * N + k];
+    return x.at[start.x + k];
+#endif
+}
+#endif
+
+// What the first pass reads as number k of a row of the workgroup
+vec2 given(Numbers x, uint first, uint row, uint k) {
+#if STRIDED && STAGED
+    return number_of(x, starts[row], k);
+#elif HALVES_IN
+    return pair_of_half(x, push.halves, (first + row) * (N + 1u), k, N, push.inner);
+#elif FACTORED_IN
+    return taken_number(x, (first + row) * push.taken, k);
+#else
+    return x.at[(first + row) * N + k];
 #endif
 }
 
 #if STAGED && !SPLIT
 #define READ_FIRST(k) data[place_of(row, k)]
-#elif STRIDED && FACTORED_IN
-#define READ_FIRST(k)                                                                    \
-    taken_number(x, begin_in - mid * push.from[1], mid * push.from[1] + (k) * push.from[2])
 #elif STRIDED
-#define READ_FIRST(k) x.at[begin_in + (k) * push.from[2]]
+#define READ_FIRST(k) number_of(x, start_in, k)
 #else
-#define READ_FIRST(k) given(x, first + row, k)
+#define READ_FIRST(k) given(x, first, row, k)
 #endif
 #if STRIDED
 #if TWIDDLED
-#define FACTORED(k, value) product(value, root(mid * (k), push.whole))
+#define FACTORED(k, value) product(value, root(turns * (k), push.whole))
 #else
 #define FACTORED(k, value) (value)
 #endif
 #if FACTORED_OUT
 #define WRITE_LAST(k, value)                                                             \
-    keep(out_, begin_out - mid * push.to[1], mid * push.to[1] + (k) * push.to[2], value)
+    keep(out_, start_out.x, start_out.y + (k) * push.to[2], value)
 #else
 #define WRITE_LAST(k, value)                                                             \
-    out_.at[begin_out + (k) * push.to[2]] = push.scale * FACTORED(k, value)
+    out_.at[start_out.x + start_out.y + (k) * push.to[2]] =                              \
+        push.scale * FACTORED(k, value)
 #endif
 #define SHARED_LAST 0
 #elif STAGED || REAL_IN
@@ -314,9 +333,9 @@ void main() {
     // Neighbouring invocations have neighbouring rows.
     uint lane = gl_LocalInvocationIndex / ROWS;
     uint row = gl_LocalInvocationIndex - lane * ROWS;
-    uint begin_in = start_of(first + row, push.from);
-    uint begin_out = start_of(first + row, push.to);
-    uint mid = (first + row) / push.inners % push.mids;
+    uvec3 parts = parts_of(first + row);
+    uvec2 start_in = start_of(parts, push.from), start_out = start_of(parts, push.to);
+    uint turns = parts.z / push.apart;
     bool has_row = lane < THREADS && first + row < push.rows;
 #else
     uint row = gl_LocalInvocationIndex / THREADS;
@@ -330,17 +349,21 @@ void main() {
 #if STAGED || REAL_IN
     uint here = min(ROWS, push.rows - first);
 #endif
+#if STAGED && STRIDED
+    if (lane == 0u) starts[row] = start_in;
+    barrier();
+#endif
 #if STAGED && SPLIT
     const uint SHARES = (ROWS * N + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x;
     [[unroll]] for (uint share = 0u; share < SHARES; ++share) {
         uint i = gl_LocalInvocationIndex + share * gl_WorkGroupSize.x;
-        if (i < here * N) made[share] = given(x, first + i / N, i % N);
+        if (i < here * N) made[share] = given(x, first, i / N, i % N);
     }
     STAGE_PART(x)
     STAGE_PART(y)
 #elif STAGED
     for (uint i = gl_LocalInvocationIndex; i < here * N; i += gl_WorkGroupSize.x)
-        data[place_of(i / N, i % N)] = given(x, first + i / N, i % N);
+        data[place_of(i / N, i % N)] = given(x, first, i / N, i % N);
     barrier();
 #elif SPLIT
     EACH(FIRST_0, SECOND_0, 1u, READ_NUMBERS)

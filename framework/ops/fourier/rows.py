@@ -315,7 +315,8 @@ def _fft_convolved_kernel(
     inverse: bool,
     scale: float,
 ) -> list[Dispatch]:
-    return convolution_dispatches(gpu, x, response.shape[0], inverse, scale)
+    (rows, n), size = x.shape, response.shape[0]
+    return convolution_dispatches(gpu, rows, n, size, inverse, scale)
 
 
 @_fft_convolved.vjp

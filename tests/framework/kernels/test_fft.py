@@ -81,9 +81,14 @@ def test_long_rows_are_matrices() -> None:
     assert split_length(1 << 20, 1400) == (1024, 1024)
     assert split_length(8192, 1400) == (64, 128)
     assert split_length(2 * 37, 1400) is None
-    assert split_length(1 << 24, 1400) is None
     # Their tables would share one of 9 * 8 * 7 * 5 * 11 * 13 numbers.
     assert split_length(2520 * 143, 1400) is None
+
+
+def test_longer_rows_are_cubes() -> None:
+    assert split_length(1 << 23, 1400) == (128, 256, 256)
+    assert split_length(1 << 24, 1400) == (256, 256, 256)
+    assert split_length(1 << 24, 200) is None
 
 
 def test_long_rows_are_matrices_of_split_columns(device: vkbackend.Device) -> None:
@@ -106,16 +111,14 @@ def test_convolutions_take_factors_as_they_read_and_write(
     )
     for n, size, count in ((2039, 4096, 2), (8191, 16384, 4), (1048575, 1 << 21, 4)):
         assert takes_convolutions(info, size)
-        shape = (3, n)
-        x = StridedSpec(shape, complex64, Layout.contiguous(shape))
-        made = convolution_dispatches(info, x, size, False, 0.5)
+        made = convolution_dispatches(info, 3, n, size, False, 0.5)
         assert len(made) == count
         assert (made[0].push["taken"], made[0].push["in_factors"]) == (n, "chirp")
         assert (made[-1].push["kept"], made[-1].push["out_factors"]) == (n, "chirp")
         middle = made[count // 2 - 1].push
         assert (middle["kept"], middle["out_factors"]) == (size, "response")
         assert made[-1].push["scale"] == 0.5 / size
-    assert not takes_convolutions(info, 1 << 23)
+    assert not takes_convolutions(info, 1 << 29)
 
 
 def test_columns_lie_beside_each_other(device: vkbackend.Device) -> None:

@@ -66,6 +66,7 @@ def test_columns_of_any_length(
         ((3, 256), 1, 1200),
         ((2, 120, 9), 1, 3000),
         ((2, 1920), 1, 1200),
+        ((2, 1536, 5), 1, 700),
         *(
             pytest.param(*row, marks=pytest.mark.wide)
             for row in (
@@ -73,6 +74,7 @@ def test_columns_of_any_length(
                 ((2, 256, 9), 1, 4352),
                 ((2, 8192, 6), 1, 1400),
                 ((2, 8192), 1, 1 << 16),
+                ((2, 3072), 1, 700),
             )
         ),
     ],
@@ -108,7 +110,7 @@ def test_parts_of_numbers_one_after_the_other(
         (211, 3000),
         *(
             pytest.param(*row, marks=pytest.mark.wide)
-            for row in ((97, 1200), (1019, 1 << 15), (1019, 4400), (2039, 2400))
+            for row in ((97, 1200), (1019, 1 << 15), (1019, 700), (2039, 2400))
         ),
     ],
 )
