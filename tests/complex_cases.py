@@ -54,6 +54,20 @@ def half_transform(x: Any, conjugated: bool) -> Any:
     return real_rows(x, 2 * (size - 1) if back else size, back, conjugated, 0.5)
 
 
+def half_convolved(x: Any, conjugated: bool) -> Any:
+    """Return what `half_transform` does, on a device by convolutions."""
+    from vkbackend.framework.kernels.fft import takes_convolutions
+    from vkbackend.framework.ops.fourier.rows import _real_by_convolution, constant
+
+    back, size = x.dtype.is_complex, x.shape[1]
+    half = size - 1 if back else size // 2
+    taken = x.is_gpu and x.shape[0] and takes_convolutions(x.device.gpu.info, 4 * half)
+    if not taken:
+        return half_transform(x, conjugated)
+    halves = constant(x, "roots", 2 * half, half + 1)
+    return _real_by_convolution(x, halves, half, back, conjugated, 0.5)
+
+
 def half_transformed(x: np.ndarray, conjugated: bool) -> np.ndarray:
     """Return the oracle's `half_transform`."""
     if not np.iscomplexobj(x):
@@ -122,6 +136,18 @@ COMPLEX = {
         half_transformed,
         gradient=False,
         scale=4,  # sums of twelve
+    ),
+    # The kernels of it are GPUs'; see `test_real_rows_of_any_length`.
+    "fft_real_convolved": Case(
+        half_convolved,
+        (
+            sample((7, 12), conjugated=False),
+            sample((1, 2), conjugated=True),
+            sample((0, 12), conjugated=False),
+        ),
+        half_transformed,
+        gradient=False,
+        scale=8,  # sums of twelve, twice
     ),
     # The kernel of it is GPUs'; see `test_convolutions_by_kernels`.
     "fft_convolved": Case(

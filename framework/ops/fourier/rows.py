@@ -250,12 +250,19 @@ def _takes_columns(x: Tensor, n: int) -> bool:
 
 
 def takes_real_rows(x: Tensor, n: int) -> bool:
-    """Return whether a kernel transforms rows of `n` real numbers to half, and back."""
+    """Return whether kernels transform rows of `n` real numbers to half, and back."""
     kinds = float32, complex64
     device = x.device
     if not isinstance(device, GpuDevice) or x.dtype not in kinds or n % 2:
         return False
-    return compiles_rows(device.gpu.info, n // 2) and x.numel() > 0
+    info, half = device.gpu.info, n // 2
+    taken = compiles_rows(info, half) or takes_convolutions(info, _wide_size(half))
+    return taken and x.numel() > 0
+
+
+def _wide_size(n: int) -> int:
+    """Return the size of the convolution that transforms rows of a length."""
+    return 1 << (2 * n - 2).bit_length()
 
 
 def real_rows(x: Tensor, n: int, back: bool, conjugated: bool, scale: float) -> Tensor:
@@ -271,10 +278,14 @@ def real_rows(x: Tensor, n: int, back: bool, conjugated: bool, scale: float) -> 
     scale : float
     """
     *outer, size = x.shape
-    table = _table(x, n // 2)
-    halves = constant(x, "roots", n, n // 2 + 1)
+    half, device = n // 2, x.device
+    halves = constant(x, "roots", n, half + 1)
     rows = reshape(x, (math.prod(outer), size))
-    made = _fft_real(rows, table, halves, back, conjugated, scale, 1.0)
+    if not isinstance(device, GpuDevice) or compiles_rows(device.gpu.info, half):
+        table = _table(x, half)
+        made = _fft_real(rows, table, halves, back, conjugated, scale, 1.0)
+    else:
+        made = _real_by_convolution(rows, halves, half, back, conjugated, scale)
     return reshape(made, (*outer, n if back else n // 2 + 1))
 
 
@@ -344,10 +355,103 @@ def _fft_convolved_reference(
     return _fft_rows_reference(x, table, inverse, scale)
 
 
+@primitive(dtypes=(float32, float64, *COMPLEX), device_dtypes=(float32, complex64))
+def _fft_real_convolved(
+    x: Tensor,
+    table: Tensor,
+    chirp: Tensor,
+    response: Tensor,
+    halves: Tensor,
+    back: bool,
+    conjugated: bool,
+    scale: float,
+    inner: float,
+) -> Tensor:
+    """Return half the transforms of rows of real numbers, or `back`, by a convolution.
+
+    The numbers are those of `_fft_real`, the tables also those of `_fft_convolved`.
+    """
+
+
+@_fft_real_convolved.spec
+def _fft_real_convolved_spec(
+    x: TensorSpec,
+    table: TensorSpec,
+    chirp: TensorSpec,
+    response: TensorSpec,
+    halves: TensorSpec,
+    back: bool,
+    conjugated: bool,
+    scale: float,
+    inner: float,
+) -> TensorSpec:
+    return _fft_real_spec(x, table, halves, back, conjugated, scale, inner)
+
+
+@_fft_real_convolved.kernel
+def _fft_real_convolved_kernel(
+    gpu: DeviceInfo,
+    x: StridedSpec,
+    table: StridedSpec,
+    chirp: StridedSpec,
+    response: StridedSpec,
+    halves: StridedSpec,
+    back: bool,
+    conjugated: bool,
+    scale: float,
+    inner: float,
+) -> list[Dispatch]:
+    n, size = chirp.shape[0], response.shape[0]
+    return real_fft_dispatches(gpu, x, n, back, conjugated, scale, inner, size)
+
+
+@_fft_real_convolved.vjp
+def _fft_real_convolved_vjp(
+    grad: Tensor,
+    table: Tensor,
+    chirp: Tensor,
+    response: Tensor,
+    halves: Tensor,
+    back: bool,
+    conjugated: bool,
+    scale: float,
+    inner: float,
+) -> tuple[Tensor, None, None, None, None]:
+    tables = table, chirp, response, halves
+    factor = 2 * inner if back else 0.5 * inner
+    found = _fft_real_convolved(grad, *tables, not back, conjugated, scale, factor)
+    return found, None, None, None, None
+
+
+@_fft_real_convolved.reference
+def _fft_real_convolved_reference(
+    x: np.ndarray,
+    table: np.ndarray,
+    chirp: np.ndarray,
+    response: np.ndarray,
+    halves: np.ndarray,
+    back: bool,
+    conjugated: bool,
+    scale: float,
+    inner: float,
+) -> np.ndarray:
+    return _fft_real_reference(x, table, halves, back, conjugated, scale, inner)
+
+
+def _real_by_convolution(
+    x: Tensor, halves: Tensor, n: int, back: bool, conjugated: bool, scale: float
+) -> Tensor:
+    """Transform rows of `2 n` real numbers to half, or back, by a convolution."""
+    size = _wide_size(n)
+    chirp, response = constant(x, "chirp", n), constant(x, "filter", n, size)
+    tables = _table(x, size), chirp, response, halves
+    return _fft_real_convolved(x, *tables, back, conjugated, scale, 1.0)
+
+
 def _by_convolution(x: Tensor, inverse: bool, scale: float) -> Tensor:
     """Transform rows of any length by a convolution with a chirp."""
     n = x.shape[1]
-    size = 1 << (2 * n - 2).bit_length()
+    size = _wide_size(n)
     chirp, response = constant(x, "chirp", n), constant(x, "filter", n, size)
     device = x.device
     if isinstance(device, GpuDevice) and takes_convolutions(device.gpu.info, size):

@@ -14,7 +14,7 @@ from vkbackend.framework.base.device import GpuDevice
 
 @pytest.mark.parametrize(
     "n",
-    [2, 26, 34, 96,
+    [2, 26, 34, 74, 96,
      *(pytest.param(n, marks=pytest.mark.wide)
        for n in (4, 6, 7, 15, 16, 60, 128, 512, 2000, 4096, 20480))],
 )  # fmt: skip
