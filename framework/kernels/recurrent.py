@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..base.dtype import SINGLE, DType, float32
+from ..base.dtype import SINGLE, DType, bfloat16, float16, float32
 from ..base.shape import ceil_div
 from ..ir.kernel_call import (
     MAX_GROUPS,
@@ -23,8 +23,10 @@ from ..ir.kernel_call import (
     Scratch,
     StridedSpec,
 )
+from .gemm.tiles import TENSOR_CORES
 from .gpu_model import device_class, model_of
 from .shader_types import acc_size, full_subgroup, storage_defines
+from .tensor_cores import offers
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -82,6 +84,22 @@ STEP_MICROSECONDS, STEP_PRODUCTS = 3.9, 8.4e6
 """Time of a step that is a launch, and its multiply-adds in a microsecond more: 5.9 us
 with 16 Mi of them, 12 with 64 Mi."""
 
+EDGE = 16
+"""Rows and columns of a cooperative matrix."""
+
+LEAST_DEPTH = 128
+"""K from which 16-bit steps that are launches take tensor cores. An estimate."""
+
+COOPMAT_TILES = tuple(itertools.product((16, 32, 64), (16, 32)))
+"""States of a tile on tensor cores, and its units."""
+
+MOST_FRAGMENTS = 8
+"""Most fragments of sums of a subgroup: two with four in flight have 160 registers."""
+
+TENSOR_CORE_FACTOR = 16
+"""How much larger a step may be on tensor cores, and how much quicker its products are.
+An estimate: rates of products differ by 8, and here both wait for weights."""
+
 SLICES_OF_K = 8
 """Invocations that divide K, by `recurrent/persistent_product`."""
 
@@ -123,6 +141,42 @@ class StepTile(NamedTuple):
             "SLICES": self.slices,
             "DEPTH": 4 * self.quads,
             "STAGED": max(sums, staged),
+        }
+
+
+class CoopmatTile(NamedTuple):
+    """Tile of a workgroup on tensor cores; see `glsl/recurrent/coopmat_product.glsl`.
+
+    Attributes
+    ----------
+    rows, units : int
+        Of the batch, and of the layer.
+    columns : int
+        Rows of weights.
+    subgroup : int
+        Invocations of a subgroup.
+    """
+
+    rows: int
+    units: int
+    columns: int
+    subgroup: int
+
+    @property
+    def shared_memory(self) -> int:
+        """Bytes of the sums of each subgroup for 16 rows, and of all sums."""
+        sums = WORKGROUP // self.subgroup * EDGE * (self.columns + 4)
+        return 4 * (sums + self.rows * self.columns)
+
+    def constants(self) -> Mapping[str, int]:
+        """Return the specialization constants."""
+        fragments = (self.rows + self.columns) // EDGE
+        return {
+            "LOCAL_X": WORKGROUP,
+            "ROWS": self.rows,
+            "UNITS": self.units,
+            "DEEP": 4 if fragments <= 6 else 2,
+            "SUBGROUP": self.subgroup,
         }
 
 
@@ -214,9 +268,44 @@ def steps_fit(
     has_room = (
         gpu.max_workgroup_invocations >= WORKGROUP and gpu.max_shared_memory >= SHARED
     )
-    is_small = batch * units * units * parts <= LARGEST
+    cores = on_tensor_cores(gpu, dtype, batch, units)
+    largest = LARGEST * (TENSOR_CORE_FACTOR if cores else 1)
+    is_small = batch * units * units * parts <= largest
     is_small &= batch <= TILES[-1][0] * MAX_GROUPS
     return gpu.target.cheap_barriers and has_dtype and has_room and is_small
+
+
+def on_tensor_cores(gpu: DeviceInfo, dtype: DType, batch: int, units: int) -> bool:
+    """Return whether steps that are launches take tensor cores, which load in place."""
+    whole = units % EDGE == 0 and batch >= EDGE and units >= LEAST_DEPTH
+    if not whole or dtype not in (float16, bfloat16):
+        return False
+    smallest = CoopmatTile(EDGE, EDGE, max(PARTS.values()) * EDGE, gpu.subgroup_size)
+    has_room = smallest.shared_memory <= gpu.max_shared_memory
+    return has_room and offers(gpu, dtype, TENSOR_CORES)
+
+
+def coopmat_tile(gpu: DeviceInfo, steps: Steps, parts: int) -> CoopmatTile | None:
+    """Return the tile of a step of `parts` rows of weights a unit on tensor cores.
+
+    It is the one with which a multiprocessor loads least, None without tensor cores.
+    """
+    if not on_tensor_cores(gpu, steps.dtype, steps.batch, steps.units):
+        return None
+    best, least = None, 0
+    for rows, units in COOPMAT_TILES:
+        tile = CoopmatTile(rows, units, units * parts, gpu.subgroup_size)
+        fragments = rows * tile.columns // EDGE**2
+        if rows > steps.batch or units > steps.units or fragments > MOST_FRAGMENTS:
+            continue
+        if tile.shared_memory > gpu.max_shared_memory:
+            continue
+        groups = ceil_div(steps.batch, rows) * ceil_div(steps.units, units)
+        turns = ceil_div(groups, model_of(gpu).multiprocessors)
+        loaded = turns * (rows + tile.columns)
+        if best is None or loaded < least:
+            best, least = tile, loaded
+    return best
 
 
 def step_tile(
@@ -255,7 +344,9 @@ def persistent_tile(gpu: DeviceInfo, steps: Steps) -> PersistentTile | None:
     if gpu.max_workgroup_invocations < PERSISTENT_WORKGROUP or largest >= 1 << 31:
         return None
     products = steps.batch * steps.columns * steps.depth
-    shortest = steps.steps * (STEP_MICROSECONDS + products / STEP_PRODUCTS)
+    cores = on_tensor_cores(gpu, steps.dtype, steps.batch, steps.units)
+    rate = STEP_PRODUCTS * (TENSOR_CORE_FACTOR if cores else 1)
+    shortest = steps.steps * (STEP_MICROSECONDS + products / rate)
     best = None
     for rows, together in itertools.product(PERSISTENT_ROWS, (1, 2, 4)):
         groups = ceil_div(steps.batch, rows)
@@ -350,7 +441,7 @@ def forward_dispatches(
         }
         kernel = "recurrent/persistent"
         return [_persistent_dispatch(gpu, kernel, whole, steps, names, defines)]
-    tile = step_tile(gpu, batch, units, units, parts)
+    tile = coopmat_tile(gpu, steps, parts) or step_tile(gpu, batch, units, units, parts)
     found = []
     for step in range(count):
         before, cells = BufferOffset("h0", 0), BufferOffset("c0", 0)
@@ -419,7 +510,7 @@ def backward_dispatches(
             names["cells_out"] = "cells"
         kernel = "recurrent/persistent_vjp"
         return [_persistent_dispatch(gpu, kernel, whole, steps, names, defines)]
-    tile = step_tile(gpu, batch, units, depth, 1)
+    tile = coopmat_tile(gpu, steps, 1) or step_tile(gpu, batch, units, depth, 1)
     size = batch * units * acc_size(grad.dtype)
     turns = Scratch("cells0", size), Scratch("cells1", size)
     found = []
@@ -459,10 +550,12 @@ def _defines(dtype: DType, depth: int) -> dict[str, str]:
 
 def _dispatch(
     kernel: str,
-    tile: StepTile,
+    tile: StepTile | CoopmatTile,
     steps: Steps,
     push: Mapping[str, Argument],
     defines: Mapping[str, str],
 ) -> Dispatch:
     grid = ceil_div(steps.units, tile.units), ceil_div(steps.batch, tile.rows), 1
+    if isinstance(tile, CoopmatTile):
+        defines = {**defines, "COOPMAT": "1"}
     return Dispatch(kernel, grid, push, tile.constants(), defines)

@@ -51,10 +51,12 @@ vec4 quad_of(Rows elements, uint begin, uint k, uint depth, bool is_row) {
 #endif
 }
 
+uint first_row(uint batch) { return gl_WorkGroupID.y * ROWS; }
+uint first_unit(uint units) { return gl_WorkGroupID.x * UNITS; }
+
 // Leave the sums of all slices in shared memory; every invocation must call it.
 void sum_products(Rows states, uint state_pitch, Rows weight, uint batch, uint units,
                   uint depth) {
-    uint first_row = gl_WorkGroupID.y * ROWS, first_unit = gl_WorkGroupID.x * UNITS;
     uint local = gl_LocalInvocationIndex, lane = local % LANES, slice = local / LANES;
     uint row_lane = lane / (COLUMNS / 4u), column_lane = lane % (COLUMNS / 4u);
     vec4 total[4];
@@ -62,13 +64,13 @@ void sum_products(Rows states, uint state_pitch, Rows weight, uint batch, uint u
     for (uint begin = 0; begin < depth; begin += DEPTH) {
         if (begin > 0u) barrier();
         for (uint at = local; at < ROWS * QUADS; at += gl_WorkGroupSize.x) {
-            uint row = at / QUADS, quad = at % QUADS, sequence = first_row + row;
+            uint row = at / QUADS, quad = at % QUADS, sequence = first_row(batch) + row;
             staged[row * PITCH + quad] = quad_of(
                 states, sequence * state_pitch, begin + 4u * quad, depth, sequence < batch);
         }
         for (uint at = local; at < COLUMNS * QUADS; at += gl_WorkGroupSize.x) {
             uint column = at / QUADS, quad = at % QUADS;
-            uint unit = first_unit + column % UNITS;
+            uint unit = first_unit(units) + column % UNITS;
             uint row = column / UNITS * units + unit;
             // The four of an invocation are apart, those of neighbours side by side.
             uint place = ROWS + column % 4u * (COLUMNS / 4u) + column / 4u;

@@ -5,9 +5,9 @@
 //         inputs give; bias (PARTS * units), GRU's; on (batch): where it is 0, a sequence
 //         has ended and its states stay
 // out     out_ (batch, units), LSTM's (batch, 2 * units): hidden states, then cell states
-// consts  ROWS, UNITS, SLICES, DEPTH, STAGED: see recurrent/state_product.glsl
+// consts  those of recurrent/state_product.glsl, or recurrent/coopmat_product.glsl
 // macros  CELL: a name of recurrent/cell.glsl; MASKED: there is `on`; BIASED: there is `bias`;
-//         VECTORS: rows begin and end with vec4
+//         VECTORS: rows begin and end with vec4; COOPMAT: on tensor cores
 // source  Elman, Cognitive Science 14 (1990); Cho et al., arXiv:1406.1078; Hochreiter and
 //         Schmidhuber, Neural Computation 9 (1997)
 #version 460
@@ -17,7 +17,11 @@
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"
 #include "recurrent/cell.glsl"
+#ifdef COOPMAT
+#include "recurrent/coopmat_product.glsl"
+#else
 #include "recurrent/state_product.glsl"
+#endif
 
 layout(push_constant, std430) uniform Push {
     In before;
@@ -40,8 +44,8 @@ void main() {
     sum_products(ROWS_OF(before), pitch, ROWS_OF(push.weight), batch, units, units);
     for (uint at = gl_LocalInvocationIndex; at < ROWS * UNITS; at += gl_WorkGroupSize.x) {
         uint row = at / UNITS, unit = at % UNITS;
-        uint sequence = gl_WorkGroupID.y * ROWS + row;
-        uint own = gl_WorkGroupID.x * UNITS + unit;
+        uint sequence = first_row(batch) + row;
+        uint own = first_unit(units) + unit;
         if (sequence >= batch || own >= units) continue;
         float given[PARTS], sum[PARTS];
         [[unroll]] for (uint part = 0; part < PARTS; ++part) {

@@ -11,9 +11,9 @@
 //         units) of ACC. No step is after this one if depth is 0.
 // out     hidden_out (batch, units), gates_out (batch, OUTPUTS * units); cells_out (batch,
 //         units) of ACC: gradients of the cells before this step
-// consts  ROWS, UNITS, SLICES, DEPTH, STAGED: see recurrent/state_product.glsl
+// consts  those of recurrent/state_product.glsl, or recurrent/coopmat_product.glsl
 // macros  OUTPUTS, CELLS, KEPT: see recurrent/cell_vjp.glsl; VECTORS: rows begin and end
-//         with vec4
+//         with vec4; COOPMAT: on tensor cores
 // source  Werbos, Proceedings of the IEEE 78 (1990): back-propagation through time
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -24,7 +24,11 @@
 
 #include "recurrent/cell_vjp.glsl"
 #define PARTS 1
+#ifdef COOPMAT
+#include "recurrent/coopmat_product.glsl"
+#else
 #include "recurrent/state_product.glsl"
+#endif
 
 layout(push_constant, std430) uniform Push {
     In of_gates;
@@ -69,8 +73,8 @@ void main() {
     sum_products(ROWS_OF(push.of_gates), depth, ROWS_OF(push.weight), batch, units, depth);
     for (uint at = gl_LocalInvocationIndex; at < ROWS * UNITS; at += gl_WorkGroupSize.x) {
         uint row = at / UNITS, unit = at % UNITS;
-        uint sequence = gl_WorkGroupID.y * ROWS + row;
-        uint own = gl_WorkGroupID.x * UNITS + unit;
+        uint sequence = first_row(batch) + row;
+        uint own = first_unit(units) + unit;
         if (sequence >= batch || own >= units) continue;
         uint state = sequence * units + own, after = depth > 0u ? sequence : NO_ROW;
         Factors factors = factors_of(sources, sequence, after, own, units);

@@ -7,6 +7,7 @@ import pytest
 
 import vkbackend
 from tests.hardware import as_hardware
+from vkbackend.driver.device_info import MatrixShape
 from vkbackend.framework.base.dtype import (
     DType,
     bfloat16,
@@ -32,17 +33,20 @@ from vkbackend.framework.kernels.recurrent import (
     WORKGROUP,
     Steps,
     backward_dispatches,
+    coopmat_tile,
     forward_dispatches,
+    on_tensor_cores,
     persistent_tile,
     step_tile,
     steps_fit,
 )
+from vkbackend.shader import compiler
 
 SIZES = (1, 3, 4, 8, 17, 64, 100, 256, 1000)
 
 
-def given(*shape: int) -> StridedSpec:
-    return StridedSpec(shape, float32, Layout.contiguous(shape))
+def given(*shape: int, dtype: DType = float32) -> StridedSpec:
+    return StridedSpec(shape, dtype, Layout.contiguous(shape))
 
 
 @pytest.mark.parametrize("parts", sorted({*PARTS.values()}))
@@ -172,6 +176,83 @@ def test_all_steps_are_one_launch(nvidia: vkbackend.DeviceInfo) -> None:
     assert back.push["cells_out"] == "cells"
     assert (back.push["kept_pitch"], back.push["kept_step"]) == (1, 0)
     assert {"CELLS", "KEPT", "SHUFFLES", "VECTORS"} < back.defines.keys()
+
+
+def with_tensor_cores(info: vkbackend.DeviceInfo) -> vkbackend.DeviceInfo:
+    """Return the device with cooperative matrices of 16-bit floats."""
+    flags = {"vulkan_memory_model", "subgroup_size_control", "full_subgroups"}
+    flags |= {"cooperative_matrices", "storage_16bit", "shader_float16", "bfloat16"}
+    flags |= {"bfloat16_cooperative_matrix"}
+    shapes = tuple(
+        MatrixShape(16, 16, 16, kind, kind, "float32", "float32", "subgroup", False)
+        for kind in ("float16", "bfloat16")
+    )
+    supported = info.supported | flags
+    return dataclasses.replace(info, cooperative_matrix=shapes, supported=supported)
+
+
+def test_tiles_on_tensor_cores(nvidia: vkbackend.DeviceInfo) -> None:
+    info = with_tensor_cores(nvidia)
+    for kind, batch, units in itertools.product(PARTS, (16, 37, 64, 500), (128, 1008)):
+        steps = layer(kind, batch, units, bfloat16)
+        tile = coopmat_tile(info, steps, PARTS[kind])
+        assert tile is not None
+        assert tile.rows <= batch
+        assert tile.columns == tile.units * PARTS[kind]
+        assert tile.shared_memory <= info.max_shared_memory
+    # A tile for each multiprocessor, or larger ones that read weights less often.
+    few = coopmat_tile(info, layer("LSTM", 16, 1024, float16), 4)
+    many = coopmat_tile(info, layer("LSTM", 64, 1024, float16), 4)
+    assert few is not None
+    assert many is not None
+    assert few[:2] == (16, 16)
+    assert many[:2] == (32, 16)
+
+
+def test_which_steps_take_tensor_cores(nvidia: vkbackend.DeviceInfo) -> None:
+    info = with_tensor_cores(nvidia)
+    assert on_tensor_cores(info, float16, 16, 1024)
+    assert not on_tensor_cores(nvidia, float16, 16, 1024)
+    for dtype, batch, units in (
+        (float32, 16, 1024),
+        (float16, 15, 1024),
+        (float16, 16, 1000),
+        (float16, 16, 64),
+    ):
+        assert not on_tensor_cores(info, dtype, batch, units)
+    assert steps_fit(info, float16, 64, 1024, 4)
+    assert not steps_fit(nvidia, float16, 64, 1024, 4)
+    step, *_ = forward_dispatches(
+        info, "LSTM", given(9, 16, 4096, dtype=float16), given(16, 1024), masked=False
+    )
+    assert "COOPMAT" in step.defines
+    assert step.grid == (64, 1, 1)
+    back, *_ = backward_dispatches(
+        info,
+        given(9, 40, 1024, dtype=float16),
+        given(9, 40, 3, 1024),
+        None,
+        cells=False,
+    )
+    assert "COOPMAT" in back.defines
+
+
+@pytest.mark.parametrize("dtype", ["FLOAT16", "BFLOAT16"])
+@pytest.mark.parametrize(
+    ("kernel", "form"),
+    [
+        ("step", {"CELL": "LSTM", "MASKED": "1"}),
+        ("step", {"CELL": "GRU", "BIASED": "1"}),
+        ("step_vjp", {"OUTPUTS": "4", "CELLS": "1", "KEPT": "1"}),
+    ],
+)
+def test_cooperative_matrices_are_valid(
+    kernel: str, form: dict[str, str], dtype: str
+) -> None:
+    source, _ = compiler.load_kernel_source(f"recurrent/{kernel}")
+    defines = {"DTYPE": f"DTYPE_{dtype}", "COOPMAT": "1", **form}
+    words = compiler.compile_glsl(source, name=f"{kernel}.comp", defines=defines)
+    assert compiler.validate_spirv(words) is None
 
 
 @pytest.fixture

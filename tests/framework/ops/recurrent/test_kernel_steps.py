@@ -10,10 +10,12 @@ import torch
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
+from tests.hardware import skip_where_it_crashes
 from tests.recurrent_cases import torch_lstm
 from vkbackend.framework import nn
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.kernels import recurrent
+from vkbackend.framework.kernels.gemm.tiles import TENSOR_CORES
 from vkbackend.framework.ops.recurrent import gru_steps, lstm_steps, rnn_steps
 from vkbackend.framework.ops.recurrent.kernel_steps import by_kernel
 
@@ -75,6 +77,31 @@ def gradients(out: Any, given: Sequence[Any]) -> list[Any]:
     return fw.autograd.grad(found, list(given))
 
 
+def check_results(
+    name: str, dtype: str, masked: bool, shape: tuple[int, ...], place: GpuDevice
+) -> int:
+    """Compare states and gradients with NumPy's; count dispatches of the former."""
+    draws = np.random.default_rng(2).random((*shape[:2], 1)) > 0.4
+    given = drawn(name, shape, place, dtype)
+    exact = [each.detach().cpu().double().requires_grad_() for each in given]
+    mask, host = [
+        fw.tensor(draws, device=each.device) if masked else None
+        for each in (given[0], exact[0])
+    ]
+    before = place.gpu.counters.dispatches
+    out = OPS[name](mask, *given)
+    fw.eval(out)
+    dispatches = place.gpu.counters.dispatches - before
+    expected = OPS[name](host, *exact)
+    pairs = [(out, expected)]
+    pairs += zip(gradients(out, given), gradients(expected, exact), strict=True)
+    for found, wanted in pairs:
+        like = found.detach().numpy().dtype
+        # Sums over all steps and sequences of states that are themselves rounded.
+        assert_close(found, wanted.detach().numpy().astype(like), scale=20)
+    return dispatches
+
+
 # The slope of a ReLU may be another one where sums are rounded.
 @pytest.mark.parametrize(
     ("name", "dtype"),
@@ -102,27 +129,58 @@ def test_states_and_gradients(
 ) -> None:
     if dtype != "float32" and not quick.gpu.info.storage_16bit:
         pytest.skip("the device stores no 16-bit floats")
-    draws = np.random.default_rng(2).random((*shape[:2], 1)) > 0.4
-    given = drawn(name, shape, quick, dtype)
-    exact = [each.detach().cpu().double().requires_grad_() for each in given]
-    mask, host = [
-        fw.tensor(draws, device=each.device) if masked else None
-        for each in (given[0], exact[0])
-    ]
     take(way, quick, monkeypatch)
-    before = quick.gpu.counters.dispatches
-    out = OPS[name](mask, *given)
-    fw.eval(out)
     launches = shape[0] if way == "launches" else 1
     # What makes numbers of the mask is one more.
-    assert quick.gpu.counters.dispatches - before == launches + masked
-    expected = OPS[name](host, *exact)
-    pairs = [(out, expected)]
-    pairs += zip(gradients(out, given), gradients(expected, exact), strict=True)
-    for found, wanted in pairs:
-        like = found.detach().numpy().dtype
-        # Sums over all steps and sequences of states that are themselves rounded.
-        assert_close(found, wanted.detach().numpy().astype(like), scale=20)
+    assert check_results(name, dtype, masked, shape, quick) == launches + masked
+
+
+@pytest.fixture
+def cores(quick: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
+    """Return the device, whose tensor cores are emulated where it has none."""
+    skip_where_it_crashes(quick.gpu.info)
+    take("launches", quick, monkeypatch)
+    if recurrent.offers(quick.gpu.info, fw.float16, TENSOR_CORES):
+        return quick
+    # Other kernels go by the size that subgroups have.
+    info = dataclasses.replace(quick.gpu.info, subgroup_size=32)
+    tile, takes = recurrent.coopmat_tile, recurrent.on_tensor_cores
+    monkeypatch.setattr(recurrent, "coopmat_tile", lambda _, *more: tile(info, *more))
+    monkeypatch.setattr(
+        recurrent, "on_tensor_cores", lambda _, *more: takes(info, *more)
+    )
+    defines = recurrent.storage_defines
+    monkeypatch.setattr(
+        recurrent, "storage_defines", lambda dtype: {**defines(dtype), "EMULATED": "1"}
+    )
+    monkeypatch.setattr(recurrent, "offers", lambda *_: True)
+    # Four subgroups, for sums of eight would not fit in its shared memory.
+    monkeypatch.setattr(recurrent, "WORKGROUP", 128)
+    return quick
+
+
+# Rows of the last tile are those of the one before, too; so are units.
+@pytest.mark.parametrize(
+    ("name", "dtype", "masked", "batch", "units"),
+    [
+        ("lstm", "float16", True, 37, 144),
+        ("gru", "bfloat16", False, 16, 144),
+        *(
+            pytest.param(*each, marks=pytest.mark.gpu)
+            for each in (
+                ("lstm", "bfloat16", False, 37, 512),
+                ("gru", "float16", True, 64, 512),
+                ("rnn", "float16", True, 100, 1008),
+            )
+        ),
+    ],
+)
+def test_steps_on_tensor_cores(
+    name: str, dtype: str, masked: bool, batch: int, units: int, cores: GpuDevice
+) -> None:
+    assert recurrent.on_tensor_cores(cores.gpu.info, getattr(fw, dtype), batch, units)
+    dispatches = check_results(name, dtype, masked, (3, batch, units), cores)
+    assert dispatches == 3 + masked
 
 
 def test_recorded_gradients_are_differentiable(quick: GpuDevice) -> None:
