@@ -26,6 +26,7 @@ _new = object.__new__
 _MISSING: Any = object()
 _INTEGERS = frozenset({int})
 _BOUNDS = frozenset({int, type(None)})
+_SHAPES = frozenset({tuple, Size})
 
 
 def view_of(tensor: Any, layout: Layout, differentiable: bool) -> Any:
@@ -109,7 +110,7 @@ class _CachedViews(NamedTuple):
     only : Layout or None
         Of its view, where it returns one.
     several : tuple of Layout
-        Of its views, where it returns a tuple.
+        Of its views, one or more; empty where it returns its argument.
     differentiable : bool
         Whether the dtype has gradients.
     layout : Layout
@@ -126,9 +127,10 @@ def caches_views(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function whose results are views of its first argument.
 
     Calls with the layout and the arguments of an earlier one do not call the function
-    again. Its own are those of a tensor that requires a gradient, and those with other
-    arguments than ints, None, Ellipsis, and slices and sequences of these; and all
-    whose results are not views of the storage, or of more of it than the operand is.
+    again. Its own are those for views of a tensor that requires a gradient, and those
+    with other arguments than ints, None, Ellipsis, and slices and sequences of these;
+    and all whose results are neither the operand nor views of its storage, or are of
+    more of that than the operand is.
     """
     cache: CallCache[_CachedViews] = CallCache()
     find = cache.get
@@ -139,7 +141,7 @@ def caches_views(function: Callable[P, R]) -> Callable[P, R]:
         for each in given:
             kind = type(each)
             if kind is not int and (
-                kind is not tuple or not _INTEGERS.issuperset(map(type, each))
+                kind not in _SHAPES or not _INTEGERS.issuperset(map(type, each))
             ):
                 rest = _plain(given)
                 break
@@ -150,7 +152,7 @@ def caches_views(function: Callable[P, R]) -> Callable[P, R]:
         except AttributeError:  # The function says what is wrong.
             args = () if x is _MISSING else (x, *given)
             return function(*args, **kwargs)
-        if found is None or x.needs_grad:
+        if found is None or (x.needs_grad and found.several):
             result = function(x, *given, **kwargs)
             if found is None and rest is not None:
                 entry = _entry(x, result)
@@ -160,7 +162,7 @@ def caches_views(function: Callable[P, R]) -> Callable[P, R]:
         only, several, differentiable, _ = found
         if only is not None:
             return view_of(x, only, differentiable)
-        return tuple(_views_of(x, several, differentiable))
+        return tuple(_views_of(x, several, differentiable)) if several else x
 
     _uncached[call] = function
     return cast(Callable[P, R], call)
@@ -218,6 +220,8 @@ def _entry(x: Any, result: Any) -> _CachedViews | None:
     # A batched tensor has a layout of its own, and its views are batched.
     if batching.depth or not isinstance(x, TensorCore) or x.is_wrapper or not several:
         return None
+    if result is x:
+        return _CachedViews(None, (), False, x.layout)
     for each in several:
         if (
             not isinstance(each, TensorCore)

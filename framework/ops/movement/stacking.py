@@ -52,6 +52,7 @@ def _planes(x: Tensor) -> Tensor:
     return x if len(x.layout.shape) > 2 else unsqueeze(_rows(x), 2)
 
 
+@caches_views
 def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
     """Return views of tensors with at least one dimension.
 
@@ -63,6 +64,7 @@ def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ..
     return _each(lambda x: x if x.ndim else reshape(x, (1,)), tensors)
 
 
+@caches_views
 def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
     """Return views of tensors with at least two dimensions, added in front.
 
@@ -74,6 +76,7 @@ def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ..
     return _each(_rows, tensors)
 
 
+@caches_views
 def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
     """Return views of tensors with at least three dimensions; see `atleast_2d`.
 

@@ -61,7 +61,7 @@ class MovementMethods:
         other : Tensor
             Of as many elements.
         """
-        return ops.reshape(self, other.shape)
+        return ops.reshape(self, other.layout.shape)
 
     @caches_views
     def view(self: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:

@@ -128,6 +128,24 @@ def test_a_storage_that_ends_with_the_operand(place: Device) -> None:
             alone.as_strided((2, 5), (5, 1))
 
 
+@pytest.mark.parametrize("grad", [False, True])
+def test_the_argument_itself_is_found(grad: bool, place: Device) -> None:
+    calls = 0
+
+    @caches_views
+    def same(x: fw.Tensor) -> fw.Tensor:
+        nonlocal calls
+        calls += 1
+        return x if len(x.shape) > 1 else x.unsqueeze(0)
+
+    for _ in range(3):
+        x = fw.zeros(2, 3, device=place, requires_grad=grad)
+        assert same(x) is x
+        assert fw.atleast_2d(x) is x
+    assert calls == 1
+    assert same(x[0]).shape == (1, 3)
+
+
 def test_what_was_decorated() -> None:
     def function(x: fw.Tensor, dim: int) -> fw.Tensor:
         return x.sum(dim)
