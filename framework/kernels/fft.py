@@ -505,6 +505,10 @@ def _in_registers(
     if each < BESIDE:
         each = 1 << each.bit_length() - 1
     defines = {"STAGED": str(int(threads < NEIGHBOURS)), **macros}
+    if (threads >= NEIGHBOURS and len(radices) > 1) or split:
+        # Neighbours that have numbers of one row read these where they are.
+        along = "STRIDED" in macros and defines["STAGED"] == "1"
+        defines |= {"STAGED": "0", "ALONG": str(int(along))}
     defines |= {
         "PASSES": str(len(radices)),
         "HELD": str(held),

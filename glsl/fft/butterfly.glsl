@@ -29,6 +29,16 @@ vec2 root(uint part, uint whole) {
     return INVERSE != 0 ? value : vec2(value.x, -value.y);
 }
 
+// value times root(part, whole): eighths of a circle take no product.
+vec2 turned_by_root(vec2 value, uint part, uint whole) {
+    if (part == 0) return value;
+    if (8 * part % whole != 0) return product(value, root(part, whole));
+    uint eighths = 8 * part / whole;
+    if ((eighths & 1) != 0) value = HALF_ROOT * (value + turned(value));
+    if ((eighths & 2) != 0) value = turned(value);
+    return (eighths & 4) != 0 ? -value : value;
+}
+
 void transform_2(inout vec2 a, inout vec2 b) {
     vec2 sum = a + b;
     b = a - b;

@@ -78,7 +78,7 @@ void main() {
         }
         transform(FIRST, value);
         [[unroll]] for (uint b = 0; b < FIRST; ++b)
-            passed[a * FIRST + b] = product(value[b], root(a * b, RADIX));
+            passed[a * FIRST + b] = turned_by_root(value[b], a * b, RADIX);
     }
     uint to = row * n + number;
     [[unroll]] for (uint b = 0; b < FIRST; ++b) {

@@ -135,7 +135,7 @@ def test_columns_lie_beside_each_other(device: vkbackend.Device) -> None:
     x = StridedSpec(shape, complex64, Layout.contiguous(shape))
     first, second = fft_dispatches(info, x, False, 1.0)
     assert first.constants["N"] * second.constants["N"] == 4096
-    assert (first.defines["TWIDDLED"], second.defines["STAGED"]) == ("1", "1")
+    assert (first.defines["TWIDDLED"], second.defines["ALONG"]) == ("1", "1")
     software = dataclasses.replace(device.info, kind="software")
     assert not takes_columns(software, 64)
 
