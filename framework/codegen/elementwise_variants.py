@@ -17,8 +17,9 @@ from ..base.shape import ceil_div
 from ..ir.kernel_call import StridedSpec, linear_grid
 from .glsl.expression import includes
 from .glsl.wide import GROUPS, VEC8_WORDS
-from .ir.program import GENERATED, KernelProgram
+from .ir.program import DRAWN, KernelProgram
 from .lower import WORKGROUP, LoweredKernel, build_kernel, operands_of
+from .rowwise_kernel import subgroup_of
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -118,12 +119,13 @@ def variants(gpu: DeviceInfo, kernel: LoweredKernel) -> dict[str, Variant]:
 def _splits(kernel: LoweredKernel) -> bool:
     """Whether elements of 8 bytes are written, and pairs of each can be.
 
-    A pair of single bytes is no word, and four numbers are drawn at once.
+    A pair of single bytes is no word, and what is drawn is exchanged in subgroups.
     """
     program = kernel.program
     sizes = [DTYPES[output.dtype].itemsize for output in program.outputs]
-    drawn = {access.kind for access in program.accesses} & (set(GENERATED) - {"index"})
-    return max(sizes) == 8 and min(sizes) > 1 and not drawn
+    kinds = {access.kind for access in program.accesses}
+    made = kinds.isdisjoint(DRAWN) or program.subgroup > 0
+    return max(sizes) == 8 and min(sizes) > 1 and made and "product" not in kinds
 
 
 def _joins(kernel: LoweredKernel) -> bool:
@@ -202,6 +204,9 @@ def build_chosen_kernel(
         return default
     if not target.vec4_loads or dict(default.words)["quads"] < MIN_VEC4S:
         return default
+    default = default._replace(
+        program=default.program._replace(subgroup=subgroup_of(gpu))
+    )
     found, own_variant = variants(gpu, default), default_variant(default)
     default = with_variant(default, own_variant)
     own = next((name for name, variant in found.items() if variant == own_variant), "")

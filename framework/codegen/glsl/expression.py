@@ -8,7 +8,7 @@ from importlib import resources
 
 from ...base.dtype import DTYPES, DType
 from ...base.float8 import FORMATS
-from ..ir.program import GENERATED, Fold, Instruction, KernelProgram, Reference
+from ..ir.program import DRAWN, Fold, Instruction, KernelProgram, Reference
 from .packing import ROUNDED
 
 
@@ -23,8 +23,8 @@ def includes(program: KernelProgram) -> list[str]:
     loaded = {access.dtype for access in program.accesses}
     files |= set() if FORMATS.keys().isdisjoint(dtypes | loaded) else {"float8"}
     files |= {"saturate"} if any(map(_is_called, _conversions(program))) else set()
-    made = {access.kind for access in program.accesses} & set(GENERATED)
-    files |= {"philox"} if made - {"index", "product"} else set()
+    drawn = any(access.kind in DRAWN for access in program.accesses)
+    files |= {"philox"} if drawn else set()
     return [f'#include "lib/{file}.glsl"' for file in ("index", *sorted(files))]
 
 

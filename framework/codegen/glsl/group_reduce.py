@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...base.dtype import DTYPES
-from ..ir.program import Fold, KernelProgram
+from ..ir.program import DRAWN, Fold, KernelProgram
 
 LEAST = {
     "float": "uintBitsToFloat(0xff800000u)",
@@ -91,9 +91,16 @@ def _combined(how: str, kind: str) -> str:
     return f"new == old ? uintBitsToFloat({bits}) : {COMBINE[how]}"
 
 
+def exchanges(program: KernelProgram) -> bool:
+    """Whether invocations exchange what they draw."""
+    drawn = any(access.kind in DRAWN for access in program.accesses)
+    return program.pairs == "split" and drawn
+
+
 def uses_subgroups(program: KernelProgram) -> bool:
-    """Whether a fold of the program uses subgroup shuffles."""
-    return any(_shuffles(program, fold) for _, fold in _folds(program))
+    """Whether the program uses subgroup shuffles, for folds or for what it draws."""
+    folds = any(_shuffles(program, fold) for _, fold in _folds(program))
+    return folds or exchanges(program)
 
 
 def place_in_workgroup(program: KernelProgram) -> str:

@@ -21,7 +21,7 @@ def load(program: KernelProgram, k: int, wide: bool) -> list[str]:
         return load_words(k, access, wide) + unpack_words(k, access)
     if access.kind in GENERATED and program.vectors:
         vector = "vec4" if kind == "float" else "uvec4"
-        lines = [f"{vector} r{k} = {_generated(access)};"]
+        lines = [f"{vector} r{k} = {generated(access)};"]
         return lines + [f"{kind} x{k}_{lane} = r{k}.{XYZW[lane]};" for lane in LANES]
     if access.kind in ("splat", "scalar"):
         place = f"o{access.pattern}_0"
@@ -39,7 +39,7 @@ def load_one(program: KernelProgram, k: int, index: str, place: str) -> str:
     """Return one element of an operand: number `index` of a draw, or at its offset."""
     access = program.accesses[k]
     if access.kind in GENERATED:
-        return f"{_generated(access, f'({index} >> 2)')}[{index} & 3u]"
+        return f"{generated(access, f'({index} >> 2)')}[{index} & 3u]"
     return element(access.dtype, k, "0u" if access.kind == "scalar" else place)
 
 
@@ -55,7 +55,7 @@ def unpack_words(k: int, access: Access) -> list[str]:
     return [f"{kind} x{k}_{lane} = {unpack(name, k, lane)};" for lane in LANES]
 
 
-def _generated(access: Access, index: str = "i") -> str:
+def generated(access: Access, index: str = "i") -> str:
     """Return vector number `index` of elements that are in no memory."""
     made = GENERATED[access.kind]
     if index != "i":

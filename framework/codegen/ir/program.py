@@ -29,6 +29,9 @@ GENERATED = {
 passed in registers by a matrix product."""
 
 
+DRAWN = frozenset({"random", "bits", "normal", "exponential"})
+"""Those that are of a random stream."""
+
 MAX_PUSH = 128
 """Bytes of push constants that every device has (Vulkan 1.0 limits table)."""
 
@@ -158,8 +161,8 @@ class KernelProgram(NamedTuple):
     group : int
         Invocations that share a row; 0 in an element-wise program.
     subgroup : int
-        Invocations of a subgroup, whose folds then need no shared memory; 0 if
-        unknown.
+        Invocations of a subgroup, whose folds then need no shared memory, and which
+        may exchange what they draw; 0 if unknown.
     neighbours : bool
         Whether an invocation takes four contiguous columns at a time; otherwise four
         strided by the invocations of the row. It follows from the number of columns
