@@ -70,18 +70,10 @@ float far_i1(float t) {
     return y;
 }
 
-float precise_i0e(float x) {
-    float size = abs(x);
-    if (size <= 4.0) return near_i0(x) * precise_exp(-size);
-    return x != x ? x : far_i0(8.0 / size - 1.0) * inversesqrt(size);
-}
+// exp(-x) I(x) for x >= 4
+float scaled_far_i0(float x) { return far_i0(8.0 / x - 1.0) * inversesqrt(x); }
 
-float precise_i1e(float x) {
-    float size = abs(x);
-    if (size <= 4.0) return near_i1(x) * precise_exp(-size);
-    float value = far_i1(8.0 / size - 1.0) * inversesqrt(size);
-    return x != x ? x : x < 0.0 ? -value : value;
-}
+float scaled_far_i1(float x) { return far_i1(8.0 / x - 1.0) * inversesqrt(x); }
 
 // exp(x) may be out of range where the product is not: it is taken in halves.
 float with_exponential(float value, float size) {
@@ -89,14 +81,29 @@ float with_exponential(float value, float size) {
     return size > 3.4e38 ? INFINITE : value * root * root;
 }
 
+// One branch, as few programs have numbers beyond 4; NaN is among those up to it.
+float precise_i0e(float x) {
+    float size = abs(x), value = near_i0(x) * precise_exp(-size);
+    if (size > 4.0) value = scaled_far_i0(size);
+    return value;
+}
+
+float precise_i1e(float x) {
+    float size = abs(x), value = near_i1(size) * precise_exp(-size);
+    if (size > 4.0) value = scaled_far_i1(size);
+    return with_sign_of(value, x);
+}
+
 float precise_i0(float x) {
-    return abs(x) <= 4.0 ? near_i0(x) : with_exponential(precise_i0e(x), abs(x));
+    float size = abs(x), value = near_i0(x);
+    if (size > 4.0) value = with_exponential(scaled_far_i0(size), size);
+    return value;
 }
 
 float precise_i1(float x) {
-    if (abs(x) <= 4.0) return near_i1(x);
-    float value = with_exponential(precise_i1e(abs(x)), abs(x));
-    return x < 0.0 ? -value : value;
+    float size = abs(x), value = near_i1(size);
+    if (size > 4.0) value = with_exponential(scaled_far_i1(size), size);
+    return with_sign_of(value, x);
 }
 
 #ifdef FLOAT64

@@ -2,7 +2,7 @@
 //
 // J, Y and K by polynomials, which interpolate at the nodes of Chebyshev: near 0 in
 // v = 2 (x / border)^2 - 1, between -1 and 1, far from it in 1 / x. Errors are 2^-26 of the
-// largest value. Both are computed for every x, as neighbours need the one or the other.
+// largest value. The one far from it, which takes several times as long, is a branch.
 //
 // Airy's function is K of order 1/3 beyond its series (DLMF 9.4), and with
 // cosh(t) = 1 + s * s / z in DLMF 10.32.9,
@@ -130,19 +130,15 @@ vec2 far_bessel_1(float x) {
 }
 
 float precise_bessel_j0(float x) {
-    float size = abs(x), low = min(size, BESSEL_BORDER);
-    float far = far_bessel_0(max(size, BESSEL_BORDER)).x;
-    float near = near_j0(fma(low * low, 0.08, -1.0)), value = size < BESSEL_BORDER ? near : far;
-    return x != x ? x : value;
+    float size = abs(x), value = near_j0(fma(x * x, 0.08, -1.0));
+    if (size >= BESSEL_BORDER) value = far_bessel_0(size).x;
+    return value;
 }
 
 float precise_bessel_j1(float x) {
-    float size = abs(x), low = min(size, BESSEL_BORDER);
-    float far = far_bessel_1(max(size, BESSEL_BORDER)).x;
-    float near = low * near_j1(fma(low * low, 0.08, -1.0));
-    float value = size < BESSEL_BORDER ? near : far, negative = -value;
-    value = x < 0.0 ? negative : value;
-    return any(bvec2(x != x, x == 0.0)) ? x : value;
+    float size = abs(x), value = size * near_j1(fma(x * x, 0.08, -1.0));
+    if (size >= BESSEL_BORDER) value = far_bessel_1(size).x;
+    return uintBitsToFloat(floatBitsToUint(value) ^ floatBitsToUint(x) & 1u << 31);
 }
 
 // The value where x is positive, minus infinity at 0 and NaN below
@@ -153,18 +149,18 @@ float bessel_or_limit(float x, float value) {
 }
 
 float precise_bessel_y0(float x) {
-    float low = min(x, BESSEL_BORDER), v = fma(low * low, 0.08, -1.0);
-    float far = far_bessel_0(max(x, BESSEL_BORDER)).y;
-    float near = fma(0.636619772 * precise_log(low), near_j0(v), near_y0(v));
-    return bessel_or_limit(x, x < BESSEL_BORDER ? near : far);
+    float v = fma(x * x, 0.08, -1.0);
+    float value = fma(0.636619772 * precise_log(x), near_j0(v), near_y0(v));
+    if (x >= BESSEL_BORDER) value = far_bessel_0(x).y;
+    return bessel_or_limit(x, value);
 }
 
 float precise_bessel_y1(float x) {
-    float low = min(x, BESSEL_BORDER), v = fma(low * low, 0.08, -1.0);
-    float far = far_bessel_1(max(x, BESSEL_BORDER)).y;
-    float near = low * fma(0.636619772 * precise_log(low), near_j1(v), near_y1(v));
-    near -= 0.636619772 / low;
-    return bessel_or_limit(x, x < BESSEL_BORDER ? near : far);
+    float v = fma(x * x, 0.08, -1.0);
+    float value = x * fma(0.636619772 * precise_log(x), near_j1(v), near_y1(v));
+    value -= 0.636619772 / x;
+    if (x >= BESSEL_BORDER) value = far_bessel_1(x).y;
+    return bessel_or_limit(x, value);
 }
 
 // K and exp(x) K are the same but for a factor, which is in range near 0 or far from it.
