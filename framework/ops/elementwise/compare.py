@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...autograd.tape import shown_as
-from ...base.dtype import ANY, BOOL, NUMERIC, uint8
+from ...base.dtype import ANY, BOOL, FLOAT, NUMERIC, uint8
 from ...dispatch.declare import comparison, elementwise
 from ...eager.base_tensor import TensorCore
-from .unary import lazy_copy
+from .unary import lazy_copy, of_all
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -204,8 +204,9 @@ isnan.complexes(glsl="x.x != x.x || x.y != x.y")
 
 
 @isnan.bools
-def isnan_bools(x: Tensor) -> Tensor:
-    return ne(x, x)
+@isnan.integers
+def isnan_whole(x: Tensor) -> Tensor:
+    return of_all(x, False)
 
 
 @comparison(glsl="is_infinite(x)", reference=np.isinf, dtypes=NUMERIC)
@@ -217,8 +218,9 @@ isinf.complexes(glsl="is_infinite(x.x) || is_infinite(x.y)")
 
 
 @isinf.bools
-def isinf_bools(x: Tensor) -> Tensor:
-    return ne(x, x)
+@isinf.integers
+def isinf_whole(x: Tensor) -> Tensor:
+    return of_all(x, False)
 
 
 @comparison(glsl="!is_infinite(x) && x == x", reference=np.isfinite, dtypes=NUMERIC)
@@ -232,8 +234,9 @@ isfinite.complexes(
 
 
 @isfinite.bools
-def isfinite_bools(x: Tensor) -> Tensor:
-    return eq(x, x)
+@isfinite.integers
+def isfinite_whole(x: Tensor) -> Tensor:
+    return of_all(x, True)
 
 
 @comparison(glsl="!bool(x)", reference=np.logical_not, dtypes=ANY)
@@ -588,6 +591,25 @@ def nan_to_num(
     if not x.dtype.is_float:
         return lazy_copy(x)
     most = LARGEST[x.dtype.name]
-    out = where(isnan(x), 0.0 if nan is None else nan, x)
-    out = where(eq(x, math.inf), most if posinf is None else posinf, out)
-    return where(eq(x, -math.inf), -most if neginf is None else neginf, out)
+    nan = 0.0 if nan is None else nan
+    posinf = most if posinf is None else posinf
+    return _replaced(x, nan, posinf, -most if neginf is None else neginf)
+
+
+def _replace(x: np.ndarray, nan: Any, posinf: Any, neginf: Any) -> np.ndarray:
+    limited = np.where(x == math.inf, posinf, np.where(x == -math.inf, neginf, x))
+    return np.where(np.isnan(x), nan, limited).astype(x.dtype)
+
+
+@elementwise(
+    glsl="x != x ? nan : is_upper_end(x) ? posinf : is_lower_end(x) ? neginf : x",
+    reference=_replace,
+    dtypes=FLOAT,
+)
+def _replaced(x: Tensor, nan: float, posinf: float, neginf: float) -> Tensor:
+    """Return elements with numbers in place of NaN, infinity and minus infinity."""
+
+
+@_replaced.vjp
+def _replaced_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return where(isfinite(x), grad, 0.0)

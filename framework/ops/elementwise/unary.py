@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...autograd.tape import show_as
-from ...base.dtype import ANY, FLOAT, NUMERIC, STORED, DType, int64
-from ...base.shape import Layout
+from ...base.dtype import ANY, FLOAT, NUMERIC, STORED, DType, bool_, int64
+from ...base.shape import Layout, in_memory_order
 from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import elementwise, movement
 from ..source import fill_like
@@ -63,7 +63,7 @@ def sign(x: Tensor) -> Tensor:
 
 @sign.bools
 def sign_bools(x: Tensor) -> Tensor:
-    return copy(x)
+    return lazy_copy(x)
 
 
 @sign.vjp
@@ -75,6 +75,15 @@ def flat(grad: Tensor) -> Tensor:
     """Return the gradient of a function that is constant almost everywhere."""
     zeros: Tensor = fill_like(grad, grad.layout.shape, 0, grad.dtype)
     return zeros
+
+
+def of_all(x: Tensor, value: bool) -> Tensor:
+    """Return one truth value for each element, in memory order; `x` is not read."""
+    out: Tensor = fill_like(x, x.layout.shape, value, bool_)
+    kept, _ = in_memory_order([x.layout])
+    if kept is not None:
+        out.layout = kept
+    return out
 
 
 def with_zero_gradient(result: Tensor, x: Tensor) -> Tensor:
@@ -169,7 +178,7 @@ def floor(x: Tensor) -> Tensor:
 
 @floor.integers
 def floor_integers(x: Tensor) -> Tensor:
-    return copy(x)
+    return lazy_copy(x)
 
 
 @floor.vjp
@@ -184,7 +193,7 @@ def ceil(x: Tensor) -> Tensor:
 
 @ceil.integers
 def ceil_integers(x: Tensor) -> Tensor:
-    return copy(x)
+    return lazy_copy(x)
 
 
 @ceil.vjp
@@ -214,7 +223,7 @@ def _round_form(input: Tensor, *, decimals: int = 0) -> Tensor:
 
 @round.integers
 def round_integers(x: Tensor) -> Tensor:
-    return copy(x)
+    return lazy_copy(x)
 
 
 @round.vjp
@@ -229,7 +238,7 @@ def trunc(x: Tensor) -> Tensor:
 
 @trunc.integers
 def trunc_integers(x: Tensor) -> Tensor:
-    return copy(x)
+    return lazy_copy(x)
 
 
 @trunc.vjp

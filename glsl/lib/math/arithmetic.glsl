@@ -120,6 +120,14 @@ bool is_infinite(float x) {
     return (floatBitsToUint(x) & 0x7fffffffu) == 0x7f800000u;
 }
 
+bool is_upper_end(float x) {
+    return floatBitsToUint(x) == 0x7f800000u;
+}
+
+bool is_lower_end(float x) {
+    return floatBitsToUint(x) == 0xff800000u;
+}
+
 // sqrt(x * x + y * y), scaled so that no square overflows or is lost
 float precise_hypot(float x, float y) {
     float large = max(abs(x), abs(y));
@@ -160,44 +168,39 @@ float lifted(float x) {
     return int(bits) < 0 ? -value : value;
 }
 
-// Of a float whose lower `shift` bits are 0, to the next such float
+// Of a float whose lower `shift` bits are 0, to the next such float, by its bits: a device
+// may take denormal numbers as 0. Branches would take longer than both sides.
 float neighbour_of_width(float x, float y, uint shift) {
-    uint bits = floatBitsToUint(x), size = (bits & 0x7fffffffu) >> shift;
-    uint other = floatBitsToUint(y);
-    // Compared as integers: a device may take denormal numbers as 0.
-    bool both_zero = size == 0u && (other & 0x7fffffffu) == 0u;
-    if (bits == other || both_zero) return y;
-    if (size == 0u) return uintBitsToFloat((other & 1u << 31) | 1u << shift);
+    uint bits = floatBitsToUint(x), size = bits & 0x7fffffffu, step = 1u << shift;
+    uint other = floatBitsToUint(y), other_size = other & 0x7fffffffu;
     int place = int(bits) < 0 ? -int(size) : int(size);
-    int target = int((other & 0x7fffffffu) >> shift);
-    target = int(other) < 0 ? -target : target;
+    int target = int(other) < 0 ? -int(other_size) : int(other_size);
     bool outwards = (target > place) == (place > 0);
-    return uintBitsToFloat(outwards ? bits + (1u << shift) : bits - (1u << shift));
+    uint moved = outwards ? bits + step : bits - step;
+    moved = size == 0u ? other & 1u << 31 | step : moved;
+    moved = place == target ? other : moved;
+    return any(bvec2(x != x, y != y)) ? uintBitsToFloat(0x7fc00000u)
+                                      : uintBitsToFloat(moved);
 }
 
 // The next number from x towards y
 float neighbour(float x, float y) {
-    if (x != x || y != y) return uintBitsToFloat(0x7fc00000u);
     return neighbour_of_width(x, y, 0u);
 }
 
 float bfloat16_neighbour(float x, float y) {
-    if (x != x || y != y) return uintBitsToFloat(0x7fc00000u);
     return neighbour_of_width(x, y, 16u);
 }
 
-// Numbers below 2^-14 are as far apart as those above; -inf and inf follow 65504.
+// Numbers up to 2^-14 are 2^-24 apart; -inf and inf follow 65504.
 float half_neighbour(float x, float y) {
-    if (x != x || y != y) return uintBitsToFloat(0x7fc00000u);
-    if (isinf(x) && x != y) return x > 0.0 ? 65504.0 : -65504.0;
-    float size = abs(x);
-    float step = y > x ? 5.9604645e-8 : -5.9604645e-8;
-    bool inwards = (y > x) == (x < 0.0);
-    if (x != y && (size < 6.1035156e-5 || (size == 6.1035156e-5 && inwards))) {
-        float moved = x + step;
-        return moved == 0.0 ? (x < 0.0 ? -0.0 : 0.0) : moved;
-    }
-    return neighbour_of_width(x, y, 13u);
+    float size = abs(x), step = y > x ? 5.9604645e-8 : -5.9604645e-8;
+    float near = x + step, zero = with_sign_of(0.0, x);
+    near = near == 0.0 ? zero : near;
+    near = x == y ? y : near;
+    float far = neighbour_of_width(x, y, 13u), largest = with_sign_of(65504.0, x);
+    far = all(bvec3(size > 65504.0, x != y, y == y)) ? largest : far;
+    return all(bvec2(size <= 6.1035156e-5, y == y)) ? near : far;
 }
 
 #ifdef FLOAT64
@@ -334,6 +337,14 @@ bool is_infinite(double x) {
     uvec2 bits = unpackDouble2x32(x);
     return (bits.y & 0x7fffffffu) == 0x7ff00000u && bits.x == 0u;
 }
+
+bool is_upper_end(double x) {
+    return unpackDouble2x32(x) == uvec2(0u, 0x7ff00000u);
+}
+
+bool is_lower_end(double x) {
+    return unpackDouble2x32(x) == uvec2(0u, 0xfff00000u);
+}
 #endif
 
 // Quotients of magnitudes: by 0 it is that by 1, as processors stop there, also in lanes
@@ -432,9 +443,6 @@ uint64_t divisor_of(uint64_t x, uint64_t y) {
     }                                                                                  \
     T bits_not(T x) {                                                                  \
         return ~x;                                                                     \
-    }                                                                                  \
-    bool is_infinite(T x) {                                                            \
-        return false;                                                                  \
     }
 
 INTEGER_FUNCTIONS(int, uint, 32)
