@@ -41,7 +41,7 @@ from .compare import (
     where,
 )
 from .complex_numbers import _angle, _complex_sign
-from .exponential import exp2, log, log_add_exp2, pow
+from .exponential import exp2, log_add_exp2, pow
 from .gamma import lgamma
 from .trigonometric import normalized_sinc, sin
 from .unary import abs, copy, floor, sign, with_zero_gradient
@@ -182,8 +182,8 @@ def signbit(input: Tensor) -> Tensor:
     input : Tensor, any shape
         Any dtype but complex.
     """
-    if input.dtype is bool_:
-        return lt(cast(input, int32), 0)
+    if input.dtype is bool_ or input.dtype.kind == "uint":
+        return isnan(input)
     if not input.dtype.is_float:
         return lt(input, 0)
     return _has_sign(input)
@@ -207,9 +207,8 @@ def isneginf(input: Tensor) -> Tensor:
     input : Tensor, any shape
         Any dtype but complex; integers never are.
     """
-    found = input if input.dtype.is_differentiable else cast(input, float32)
     _refuse_complex("isneginf", input)
-    return eq(found, -math.inf)
+    return eq(input, -math.inf) if input.dtype.is_float else isinf(input)
 
 
 def isposinf(input: Tensor) -> Tensor:
@@ -220,9 +219,8 @@ def isposinf(input: Tensor) -> Tensor:
     input : Tensor, any shape
         Any dtype but complex; integers never are.
     """
-    found = input if input.dtype.is_differentiable else cast(input, float32)
     _refuse_complex("isposinf", input)
-    return eq(found, math.inf)
+    return eq(input, math.inf) if input.dtype.is_float else isinf(input)
 
 
 def rsub(input: Tensor, other: Tensor | float, *, alpha: float = 1) -> Tensor:
@@ -495,7 +493,20 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
             x = clamp(x, eps, most)
         else:
             x = where(lt(x, eps), clamp(x, eps, eps), clamp(x, most, most))
-    return log(div(x, sub(1.0, x)))
+    return _log_of_odds(x)
+
+
+@elementwise(
+    glsl="log_of_odds(x)", reference=lambda x: np.log(x / (1 - x)), dtypes=FLOAT
+)
+def _log_of_odds(x: Tensor) -> Tensor:
+    """Return log(x / (1 - x))."""
+
+
+@_log_of_odds.vjp
+def _log_of_odds_vjp(grad: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    # Beyond 0 and 1 it is NaN, as the result is.
+    return where(isnan(out), out, div(grad, mul(x, sub(1.0, x))))
 
 
 @shown_as("SincBackward0", "input")

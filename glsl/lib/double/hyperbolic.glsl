@@ -47,3 +47,7 @@ double precise_atanh(double x) {
     value = size == 1.0lf ? INFINITE_DOUBLE : size > 1.0lf ? NAN_DOUBLE : value;
     return x == 0.0lf || x != x ? x : with_sign(value, x);
 }
+
+double log_of_odds(double x) {
+    return precise_log(x / (1.0lf - x));
+}

@@ -2,6 +2,7 @@
 //
 // Polynomials are minimax fits; each says its largest relative error.
 
+#include "division.glsl"
 #include "exponential.glsl"
 
 float precise_sinh(float x) {
@@ -42,6 +43,22 @@ float quick_tanh(float x) {
     float small = size - size * size * size * 0.333333343;
     float value = with_sign_of(size < 0.0625 ? small : large, x);
     return any(bvec2(x == 0.0, x != x)) ? x : value;
+}
+
+// The same for results that are rounded to 2 bytes. The series, for |x| < 1, has a relative
+// error of 2^-17.
+float quick_sinh(float x) {
+    float size = abs(x), u = x * x;
+    float small = fma(x * u, polynomial(u, 0.166582137, 0.00861060806), x);
+    float half_exp = exp2(fma(size, LOG2_E, -1.0));
+    float large = with_sign_of(half_exp - 0.25 * (1.0 / half_exp), x);
+    return any(bvec2(size < 1.0, x != x)) ? small : large;
+}
+
+float quick_cosh(float x) {
+    float half_exp = exp2(fma(abs(x), LOG2_E, -1.0));
+    float value = half_exp + 0.25 * (1.0 / half_exp);
+    return x != x ? x : value;
 }
 
 float precise_asinh(float x) {
@@ -114,6 +131,19 @@ float quick_atanh(float x) {
     large = with_sign_of(large, x);
     float value = size < 0.25 ? small : large;
     return x == 0.0 ? x : value;
+}
+
+// log(x / (1 - x)), which is 2 atanh(2 x - 1)
+float log_of_odds(float x) {
+    return precise_log(rounded_quotient(x, 1.0 - x));
+}
+
+// Odds near 1 are 1 + (2 x - 1) / (1 - x), to more digits than they have themselves.
+float quick_log_of_odds(float x) {
+    float inverse = 1.0 / (1.0 - x), odds = x * inverse, f = fma(x, 2.0, -1.0) * inverse;
+    float near = f * polynomial(f, 1.0, -0.5, 0.333333343, -0.25);
+    float far = logarithm_or_limit(odds, log2(odds) * 0.693147182);
+    return abs(f) < 0.03125 ? near : far;
 }
 
 #ifdef FLOAT64

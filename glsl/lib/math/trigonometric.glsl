@@ -63,15 +63,17 @@ float reduce_large_angle(float x, out uint quarter) {
     return negative ? -rest : rest;
 }
 
-// x = quarter * pi / 2 + rest; the rest, at most pi / 4, is returned.
+// x = quarter * pi / 2 + rest, but for whole turns; the rest, at most pi / 4, is returned.
 float reduce_angle(float x, out uint quarter) {
     // pi / 2 in parts of 11 bits, and 24 bits more: the first products are exact.
-    precise float n = roundEven(x * 0.636619747);
+    // Conversions take as long as eight products.
+    float bits = fma(x, 0.636619747, TO_BITS);
+    precise float n = bits - TO_BITS;
     precise float near = (x - n * 1.5703125) - n * 0.000483751297;
     precise float third = n * 7.54953362e-08;
     precise float sum = near - third;
     precise float rest = sum + (((near - sum) - third) - n * 2.56334407e-12);
-    quarter = uint(int(n));
+    quarter = floatBitsToUint(bits) & 3u;
     // Where the parts are too few, or so close to a zero that they cancel.
     bool far = !(abs(x) < 8192.0) || n != 0.0 && abs(rest) < 3.8e-6;
     return far && abs(x) < INFINITE ? reduce_large_angle(x, quarter) : rest;
@@ -120,6 +122,62 @@ float precise_tan(float x) {
     float value = above / below;
     value = odd ? -value : value;
     return x == 0.0 ? x : abs(x) < INFINITE ? value : NOT_A_NUMBER;
+}
+
+// The same for numbers of 2 bytes, to 2^-17. What is left of those below FEW_TURNS beyond
+// n times pi, for multiples n of 1/2, has an error of 2^-19: none is closer to such a
+// multiple than 1.5e-5.
+#ifdef FUSED_MULTIPLY_ADD
+const float FEW_TURNS = 131072.0;
+
+float beyond_half_turns(float x, float n) {
+    precise float near = fma(-n, 3.14159274, x);
+    return fma(n, 8.74227766e-08, near);
+}
+#else
+const float FEW_TURNS = 8192.0;
+
+float beyond_half_turns(float x, float n) {
+    precise float near = (x - n * 3.140625) - n * 0.000967502594;
+    return near - n * 1.50990671e-07;
+}
+#endif
+
+// sin(rest + half_turns * pi) for |rest| <= pi / 2
+float quick_sine_series(float rest, uint half_turns) {
+    float u = rest * rest;
+    float series = polynomial(u, -0.166658282, 0.00831388589, -0.000185292462);
+    float value = fma(rest * u, series, rest);
+    return uintBitsToFloat(floatBitsToUint(value) ^ half_turns << 31);
+}
+
+float quick_sin(float x) {
+    float bits = fma(x, 0.318309873, TO_BITS);
+    precise float n = bits - TO_BITS;
+    float value = quick_sine_series(beyond_half_turns(x, n), floatBitsToUint(bits));
+    if (!(abs(x) < FEW_TURNS)) value = shifted_sine(x, 0u);
+    return x == 0.0 ? x : value;
+}
+
+// sin(x + pi / 2)
+float quick_cos(float x) {
+    precise float bits = fma(x, 0.318309873, 0.5) + TO_BITS;
+    precise float n = (bits - TO_BITS) - 0.5;
+    float value = quick_sine_series(beyond_half_turns(x, n), floatBitsToUint(bits));
+    if (!(abs(x) < FEW_TURNS)) value = shifted_sine(x, 1u);
+    return value;
+}
+
+float quick_tan(float x) {
+    float bits = fma(x, 0.636619747, TO_BITS);
+    precise float n = bits - TO_BITS;
+    float rest = beyond_half_turns(x, 0.5 * n), u = rest * rest;
+    float series = polynomial(u, 0.0410576649, 0.0434183068);
+    series = polynomial(u, 0.333145589, 0.136169076, series);
+    float value = fma(rest * u, series, rest), inverse = -1.0 / value;
+    value = (floatBitsToUint(bits) & 1u) != 0u ? inverse : value;
+    if (!(abs(x) < FEW_TURNS)) value = precise_tan(x);
+    return x == 0.0 ? x : value;
 }
 
 // asin(x) / x - 1 for |x| <= 1/2 and u = x * x; error 2^-32.
@@ -249,7 +307,7 @@ float sine_quotient(float x) {
 
 // The same for results that are rounded to 2 bytes
 float quick_sine_quotient(float x) {
-    float value = shifted_sine(x, 0u) / x;
+    float value = quick_sin(x) / x;
     return abs(x) < 0.000244140625 ? 1.0 : value;
 }
 

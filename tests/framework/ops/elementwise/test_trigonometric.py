@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 
 import vkbackend.framework as fw
 from tests.framework.ops.special import SPECIAL, check_special, check_special_pairs
@@ -52,6 +53,24 @@ def test_angles_of_any_size(name: str, make: Make) -> None:
     expected = UNARY[name](x.astype(np.float64))
     found = getattr(ops, name)(make(x)).numpy()
     np.testing.assert_allclose(found, expected.astype(np.float32), rtol=6e-7)
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan", "sinh", "cosh"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_each_number_of_two_bytes(name: str, dtype: str, gpu: GpuDevice) -> None:
+    kind = getattr(torch, dtype)
+    x = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).short().view(kind)
+    given = fw.tensor(x.float().numpy(), device=gpu).to(dtype)
+    found = getattr(fw, name)(given).float().numpy()
+    with np.errstate(all="ignore"):
+        exact = UNARY[name](x.double().numpy())
+    wanted = torch.tensor(exact).to(kind).float().numpy()
+    finite = np.isfinite(wanted)
+    np.testing.assert_array_equal(found[~finite], wanted[~finite])
+    step = 2.0**-11 if dtype == "float16" else 2.0**-8
+    # Smaller numbers a device may take as 0; ends of the float16 are further apart.
+    least = 2.0**-126 if dtype == "bfloat16" else 2.0**-25
+    np.testing.assert_allclose(found[finite], exact[finite], 1.03 * step, least)
 
 
 @pytest.mark.parametrize(
