@@ -155,28 +155,37 @@ class CoopmatTile(NamedTuple):
         Rows of weights.
     subgroup : int
         Invocations of a subgroup.
+    padded : bool
+        Whether there are fewer rows.
     """
 
     rows: int
     units: int
     columns: int
     subgroup: int
+    padded: bool = False
+
+    @property
+    def deep(self) -> int:
+        """Fragments of K in flight."""
+        return 4 if self.rows + self.columns <= 6 * EDGE else 2
 
     @property
     def shared_memory(self) -> int:
-        """Bytes of the sums of each subgroup for 16 rows, and of all sums."""
-        sums = WORKGROUP // self.subgroup * EDGE * (self.columns + 4)
-        return 4 * (sums + self.rows * self.columns)
+        """Bytes: what subgroups pass to their fragments or sum up, and all sums."""
+        staged = EDGE * EDGE * 2 * self.deep if self.padded else 0
+        share = max(staged, 4 * EDGE * (self.columns + 4))
+        return WORKGROUP // self.subgroup * share + 4 * self.rows * self.columns
 
     def constants(self) -> Mapping[str, int]:
         """Return the specialization constants."""
-        fragments = (self.rows + self.columns) // EDGE
         return {
             "LOCAL_X": WORKGROUP,
             "ROWS": self.rows,
             "UNITS": self.units,
-            "DEEP": 4 if fragments <= 6 else 2,
+            "DEEP": self.deep,
             "SUBGROUP": self.subgroup,
+            "PADDED": int(self.padded),
         }
 
 
@@ -268,16 +277,16 @@ def steps_fit(
     has_room = (
         gpu.max_workgroup_invocations >= WORKGROUP and gpu.max_shared_memory >= SHARED
     )
-    cores = on_tensor_cores(gpu, dtype, batch, units)
+    cores = on_tensor_cores(gpu, dtype, units)
     largest = LARGEST * (TENSOR_CORE_FACTOR if cores else 1)
     is_small = batch * units * units * parts <= largest
     is_small &= batch <= TILES[-1][0] * MAX_GROUPS
     return gpu.target.cheap_barriers and has_dtype and has_room and is_small
 
 
-def on_tensor_cores(gpu: DeviceInfo, dtype: DType, batch: int, units: int) -> bool:
+def on_tensor_cores(gpu: DeviceInfo, dtype: DType, units: int) -> bool:
     """Return whether steps that are launches take tensor cores, which load in place."""
-    whole = units % EDGE == 0 and batch >= EDGE and units >= LEAST_DEPTH
+    whole = units % EDGE == 0 and units >= LEAST_DEPTH
     if not whole or dtype not in (float16, bfloat16):
         return False
     smallest = CoopmatTile(EDGE, EDGE, max(PARTS.values()) * EDGE, gpu.subgroup_size)
@@ -290,13 +299,15 @@ def coopmat_tile(gpu: DeviceInfo, steps: Steps, parts: int) -> CoopmatTile | Non
 
     It is the one with which a multiprocessor loads least, None without tensor cores.
     """
-    if not on_tensor_cores(gpu, steps.dtype, steps.batch, steps.units):
+    if not on_tensor_cores(gpu, steps.dtype, steps.units):
         return None
     best, least = None, 0
     for rows, units in COOPMAT_TILES:
-        tile = CoopmatTile(rows, units, units * parts, gpu.subgroup_size)
+        padded = steps.batch < EDGE
+        tile = CoopmatTile(rows, units, units * parts, gpu.subgroup_size, padded)
         fragments = rows * tile.columns // EDGE**2
-        if rows > steps.batch or units > steps.units or fragments > MOST_FRAGMENTS:
+        too_large = rows > max(steps.batch, EDGE) or units > steps.units
+        if too_large or fragments > MOST_FRAGMENTS:
             continue
         if tile.shared_memory > gpu.max_shared_memory:
             continue
@@ -344,7 +355,7 @@ def persistent_tile(gpu: DeviceInfo, steps: Steps) -> PersistentTile | None:
     if gpu.max_workgroup_invocations < PERSISTENT_WORKGROUP or largest >= 1 << 31:
         return None
     products = steps.batch * steps.columns * steps.depth
-    cores = on_tensor_cores(gpu, steps.dtype, steps.batch, steps.units)
+    cores = on_tensor_cores(gpu, steps.dtype, steps.units)
     rate = STEP_PRODUCTS * (TENSOR_CORE_FACTOR if cores else 1)
     shortest = steps.steps * (STEP_MICROSECONDS + products / rate)
     best = None

@@ -193,11 +193,14 @@ def with_tensor_cores(info: vkbackend.DeviceInfo) -> vkbackend.DeviceInfo:
 
 def test_tiles_on_tensor_cores(nvidia: vkbackend.DeviceInfo) -> None:
     info = with_tensor_cores(nvidia)
-    for kind, batch, units in itertools.product(PARTS, (16, 37, 64, 500), (128, 1008)):
+    for kind, batch, units in itertools.product(
+        PARTS, (1, 16, 37, 64, 500), (128, 1008)
+    ):
         steps = layer(kind, batch, units, bfloat16)
         tile = coopmat_tile(info, steps, PARTS[kind])
         assert tile is not None
-        assert tile.rows <= batch
+        assert tile.padded == (batch < tile.rows)
+        assert not tile.padded or tile.rows == 16
         assert tile.columns == tile.units * PARTS[kind]
         assert tile.shared_memory <= info.max_shared_memory
     # A tile for each multiprocessor, or larger ones that read weights less often.
@@ -211,15 +214,10 @@ def test_tiles_on_tensor_cores(nvidia: vkbackend.DeviceInfo) -> None:
 
 def test_which_steps_take_tensor_cores(nvidia: vkbackend.DeviceInfo) -> None:
     info = with_tensor_cores(nvidia)
-    assert on_tensor_cores(info, float16, 16, 1024)
-    assert not on_tensor_cores(nvidia, float16, 16, 1024)
-    for dtype, batch, units in (
-        (float32, 16, 1024),
-        (float16, 15, 1024),
-        (float16, 16, 1000),
-        (float16, 16, 64),
-    ):
-        assert not on_tensor_cores(info, dtype, batch, units)
+    assert on_tensor_cores(info, float16, 1024)
+    assert not on_tensor_cores(nvidia, float16, 1024)
+    for dtype, units in ((float32, 1024), (float16, 1000), (float16, 64)):
+        assert not on_tensor_cores(info, dtype, units)
     assert steps_fit(info, float16, 64, 1024, 4)
     assert not steps_fit(nvidia, float16, 64, 1024, 4)
     step, *_ = forward_dispatches(
