@@ -11,7 +11,6 @@ from vkbackend.framework.base.errors import ShapeError
 from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.kernels.conv.problem import Convolution
 from vkbackend.framework.kernels.conv.window import Window
-from vkbackend.framework.ops.conv.phases import Phases
 
 MOVED = {
     "kernel_size": (3, 2),
@@ -95,27 +94,6 @@ def weight_vjp(grad: Any, x: Any, weight: Any, options: dict[str, Any]) -> Any:
     return REGISTRY["conv2d_weight_vjp"](grad, x, how)
 
 
-def transposed_phases(x: Any, y: Any, first: Any, second: Any, bias: Any) -> Any:
-    """Call the op with two phases of a stride of 2."""
-    frame = Window((first.shape[2], first.shape[3]), (2, 2), (0, 0), (1, 1))
-    high, wide = x.shape[3:]
-    size = 2 * (high - 1) + first.shape[2], 2 * (wide - 1) + first.shape[3]
-    phases = Phases(2, x.shape[2] + y.shape[2])
-    given = (x, y, None, None, first, second, None, None, bias)
-    op = REGISTRY["conv_transpose_phases"]
-    return op(*given, size, Convolution(frame, 1, ""), phases)
-
-
-def torch_transposed_phases(x: Any, y: Any, first: Any, second: Any, bias: Any) -> Any:
-    """Answer as PyTorch does."""
-    made = [
-        F.conv_transpose3d(part, weight.unsqueeze(2), bias, (1, 2, 2))
-        for part, weight in ((x, first), (y, second))
-    ]
-    planes = [made[k % 2][:, :, k // 2] for k in range(x.shape[2] + y.shape[2])]
-    return torch.stack(planes, 2)
-
-
 CONVOLUTION = {
     "conv2d": Case(
         ops.conv2d,
@@ -165,17 +143,6 @@ CONVOLUTION = {
             x, weight, grad, **options
         ),
         scale=50,  # hundreds of terms of size 4
-    ),
-    "conv_transpose_phases": Case(
-        transposed_phases,
-        (
-            sample((2, 4, 3, 5, 6), (2, 8, 3, 5, 6), (4, 3, 3, 2), (8, 3, 3, 2), (3,)),
-            sample((2, 4, 3, 5, 6), (2, 4, 2, 5, 6), (4, 1, 2, 2), (4, 1, 2, 2), (1,)),
-            sample((0, 2, 2, 3, 3), (0, 2, 2, 3, 3), (2, 1, 1, 3), (2, 1, 1, 3), (1,)),
-            sample((1, 1, 1, 1, 1), (1, 1, 1, 1, 1), (1, 1, 1, 2), (1, 1, 1, 2), (1,)),
-        ),
-        torch=torch_transposed_phases,
-        scale=20,
     ),
     "im2col": Case(
         ops.im2col,

@@ -17,7 +17,6 @@ NAMES = {
     "conj_physical": "ConjBackward0",
     "conv2d": "ConvolutionBackward0",
     "conv2d_input_vjp": "ConvolutionBackward0",
-    "conv_transpose_phases": "ConvolutionBackward0",
     "copy": "CloneBackward0",
     "ctc_losses": "CtcLossBackward0",
     "determinant": "LinalgDetBackward0",

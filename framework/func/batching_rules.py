@@ -401,20 +401,6 @@ def _conv2d_input_vjp(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any
     return unflat(out.reshape((*grad.shape[:2], *out.shape[1:])), levels)
 
 
-@rule("conv_transpose_phases")
-def _phases(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
-    """Take the batch into that of the planes."""
-    given = {name: bound[name] for name in op.tensors if bound[name] is not None}
-    parts = {n: given.pop(n) for n in list(given) if n.startswith("part")}
-    if any(isinstance(each, BatchedTensor) for each in given.values()):
-        return _one_by_one(op, bound, levels)
-    real = {name: flat(each, levels) for name, each in parts.items()}
-    sizes = real["part0"].shape[:2]
-    merged = {n: each.reshape((-1, *each.shape[2:])) for n, each in real.items()}
-    out = op(**{**bound, **merged})
-    return unflat(out.reshape((*sizes, *out.shape[1:])), levels)
-
-
 @rule("flash_attention")
 def _attention(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     if bound["mask"] is not None or bound["seed"] is not None:

@@ -21,7 +21,6 @@ from ..nn.module_hooks import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
-from ..ops.conv.phases import MOST_PHASES
 from ..tensor.tensor import Tensor
 
 __all__ = ["FlopCounterMode", "flop_registry"]
@@ -44,15 +43,6 @@ def _input_gradient(call: Mapping[str, Any], out: Any) -> int:
 
 def _weight_gradient(call: Mapping[str, Any], out: Any) -> int:
     return 2 * int(call["grad_out"].numel()) * int(prod(out.shape[1:]))
-
-
-def _phases(call: Mapping[str, Any], out: Any) -> int:
-    pairs = [(call[f"part{k}"], call[f"filters{k}"]) for k in range(MOST_PHASES)]
-    return sum(
-        2 * int(part.numel()) * int(prod(filters.shape[1:]))
-        for part, filters in pairs
-        if part is not None
-    )
 
 
 def _attention(call: Mapping[str, Any], products: int, value_products: int) -> int:
@@ -79,7 +69,6 @@ flop_registry: dict[str, Formula] = {
     "conv2d": _convolution,
     "conv2d_input_vjp": _input_gradient,
     "conv2d_weight_vjp": _weight_gradient,
-    "conv_transpose_phases": _phases,
     "flash_attention": lambda call, out: _attention(call, 1, 1),
     "flash_query_grad": lambda call, out: _attention(call, 1, 0),
     "flash_key_grad": lambda call, out: _attention(call, 2, 2),
@@ -92,7 +81,6 @@ _NAMES = {
     "conv2d": "convolution",
     "conv2d_input_vjp": "convolution",
     "conv2d_weight_vjp": "convolution",
-    "conv_transpose_phases": "convolution",
     "flash_attention": "scaled_dot_product_attention",
     "flash_query_grad": "scaled_dot_product_attention",
     "flash_key_grad": "scaled_dot_product_attention",

@@ -1,9 +1,9 @@
 // col2im: each pixel sums the windows that cover it
 // grid    one invocation per element of out_, linear
-// in      x (planes, KERNEL_H * KERNEL_W, out_height * out_width)
+// in      x (planes, KERNEL_H * KERNEL_W, out_height * out_width), bias (channels)
 // out     out_ (planes, in_height, in_width)
 // consts  KERNEL_H, KERNEL_W, STRIDE_*, PADDING_*, DILATION_*; QUADS: elements are vectors
-//         of four, of windows of one column
+//         of four, of windows of one column; HAS_BIAS
 // source  the transpose of conv/im2col.comp, gathered: the same sum every time
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -16,10 +16,13 @@
 #endif
 
 layout(constant_id = 18) const uint QUADS = 0;
+layout(constant_id = 19) const uint HAS_BIAS = 0;
 
 layout(push_constant, std430) uniform Push {
     In x;
+    In bias;
     Out out_;
+    uint channels;
     uint planes;
     uint in_height;
     uint in_width;
@@ -41,6 +44,7 @@ bool reaches(uint tap, uint plane, ivec2 pixel, ivec2 out_size, out uint from) {
 
 void main() {
     In x = push.x;
+    In bias = push.bias;
     Out out_ = push.out_;
     ivec2 out_size = ivec2(push.out_height, push.out_width);
     uint in_plane = push.in_height * push.in_width;
@@ -51,9 +55,10 @@ void main() {
     uint row = p / push.in_width;
     ivec2 pixel = ivec2(row, p - row * push.in_width) + PADDING;
 
+    ACC added = HAS_BIAS != 0 ? load(bias, plane % push.channels) : ACC(0);
 #if BYTES <= 4
     if (QUADS != 0) {
-        ACC4 sums = ACC4(0);
+        ACC4 sums = ACC4(added);
         for (uint tap = 0; tap < TAPS; ++tap) {
             uint from;
             bool reached = reaches(tap, plane, pixel, out_size, from);
@@ -64,7 +69,7 @@ void main() {
         return;
     }
 #endif
-    ACC sum = ACC(0);
+    ACC sum = added;
     for (uint tap = 0; tap < TAPS; ++tap) {
         uint from;
         bool reached = reaches(tap, plane, pixel, out_size, from);

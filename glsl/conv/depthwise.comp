@@ -85,6 +85,6 @@ void main() {
             }
         }
     }
-    uint own = first_result(image, channels) + channel * RESULT_CHANNEL;
+    uint own = first_plane(image, channels) + channel * PLANES;
     store(push.out_, own * size.x * size.y + rest, sum);
 }

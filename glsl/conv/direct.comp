@@ -87,9 +87,9 @@ void main() {
             }
         }
     }
-    uint column = segment * PIXELS, out_first = first_result(image, channels);
+    uint column = segment * PIXELS, out_first = first_plane(image, channels);
     [[unroll]] for (uint o = 0; o < CHANNELS; ++o) {
-        uint to = ((out_first + (first + o) * RESULT_CHANNEL) * push.out_height + line)
+        uint to = ((out_first + (first + o) * PLANES) * push.out_height + line)
                 * push.out_width + column;
 #if BYTES <= 4
         if (VECTOR_STORES != 0) {

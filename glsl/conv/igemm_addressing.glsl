@@ -12,7 +12,11 @@
 // Of several groups a bundle's channels are the K of its rows, whose filters are zero
 // for channels of other groups; a tile is of one bundle.
 //
-// Results are planes of volumes, if they are: see conv/volume.glsl.
+// Results are planes of volumes, if they are: see conv/volume.glsl. With DEEP so are the
+// images, each a volume of padded planes, and windows have taps along depth too. With
+// PLANES_FIRST they are the outermost of K, and VOLUMES of volumes have their first planes
+// of results side by side, then their second ones: most tiles are of planes of one depth,
+// and those that begin or end a volume take only the planes that are in it.
 //
 // Of `push`, b_stride counts output pixels, and a_batch the results of a split-K slice.
 
@@ -24,7 +28,7 @@ layout(constant_id = 21) const uint ACROSS = 1;  // output pixels of a line
 layout(constant_id = 22) const uint IMAGE = 1;
 layout(constant_id = 23) const uint LINE = 1;
 layout(constant_id = 24) const uint PLACE = 1;
-layout(constant_id = 25) const uint CHANNEL_VECTORS = 1;
+layout(constant_id = 25) const uint CHANNEL_VECTORS = 1;  // at a tap, of all planes
 layout(constant_id = 26) const uint TAPS = 1;
 layout(constant_id = 27) const uint TAPS_ACROSS = 1;
 layout(constant_id = 28) const uint TAP_LINE = 1;
@@ -50,6 +54,36 @@ layout(constant_id = 39) const uint BUNDLE = 0;  // distance of its channels, in
 layout(constant_id = 40) const uint FILTER_LINES = 0;
 layout(constant_id = 41) const uint FILTER_COLUMNS = 0;
 
+// Windows along depth: their number in a volume, 0 without; distances in vectors, of
+// volumes, of neighbouring windows' planes and of taps; vectors of a plane's pixel.
+layout(constant_id = 42) const uint DEEP = 0;
+layout(constant_id = 43) const uint VOLUME = 1;
+layout(constant_id = 44) const uint WINDOW_PLANE = 1;
+layout(constant_id = 45) const uint TAP_PLANE = 1;
+layout(constant_id = 46) const uint PLANE_VECTORS = 1;
+layout(constant_id = 47) const uint PLANES_FIRST = 0;
+layout(constant_id = 51) const uint VOLUMES = 1;
+
+// Of PLANES_FIRST with all of K: the volume's own planes, 0 where K is no range of them,
+// those in front of the first window's first, planes between windows and between taps.
+layout(constant_id = 52) const uint OWN_PLANES = 0;
+layout(constant_id = 53) const uint FRONT = 0;
+layout(constant_id = 54) const uint DEEP_STEP = 1;
+layout(constant_id = 55) const uint DEEP_GAP = 1;
+
+// Planes of results, if they are some of a volume's; 0: all. They are RESULT_STEP apart.
+layout(constant_id = 49) const uint RESULT_PLANES = 0;
+layout(constant_id = 50) const uint RESULT_STEP = 1;
+const uint RESULT_CHANNEL = RESULT_PLANES != 0 ? RESULT_PLANES : PLANES;
+
+// Number of the plane of results that is the first of an image's channels. That of the
+// next channel is RESULT_CHANNEL on.
+uint first_result(uint image, uint channels) {
+    if (RESULT_PLANES == 0) return first_plane(image, channels);
+    uint volume = image / PLANES;
+    return volume * channels * RESULT_PLANES + (image - volume * PLANES) * RESULT_STEP;
+}
+
 // Elements in front of K that are zeros in the filters of `rows` rows, in whole units: a
 // stride phase has the last taps of a window, all, some or none.
 uint leading_zeros(uint first_row, uint rows, uint unit) {
@@ -66,6 +100,38 @@ uint leading_zeros(uint first_row, uint rows, uint unit) {
     return zeros / unit * unit;
 }
 
+// Image of a number of one: a volume's planes are neighbours.
+uint image_of(uint number) {
+    if (VOLUMES == 1) return number;
+    uint block = number / (DEEP * VOLUMES);
+    uint rest = number - block * (DEEP * VOLUMES);
+    uint plane = rest / VOLUMES;
+    return (block * VOLUMES + (rest - plane * VOLUMES)) * DEEP + plane;
+}
+
+// Elements in front of K and behind it that are of planes outside of the volumes, for all
+// results of a tile, in whole units.
+uvec2 planes_outside(uint first_column, uint columns, uint unit) {
+    if (OWN_PLANES == 0 || push.total <= unit) return uvec2(0);
+    uint last_column = min(first_column + columns, push.n) - 1;
+    uint first = first_column / PLANE, last = last_column / PLANE;
+    bool together = first / (max(DEEP, 1) * VOLUMES) == last / (max(DEEP, 1) * VOLUMES);
+    int low = together ? int(first / VOLUMES % max(DEEP, 1)) : 0;
+    int high = together ? int(last / VOLUMES % max(DEEP, 1)) : int(DEEP) - 1;
+    int per_plane = int(TAPS * PLANE_VECTORS * WIDTH);
+    int most = int(CHANNEL_VECTORS / PLANE_VECTORS) - 1;
+    int step = int(DEEP_STEP), gap = int(DEEP_GAP), front = int(FRONT);
+    int from = max(front - high * step + gap - 1, 0) / gap;
+    int to = max(front + int(OWN_PLANES) - 1 - low * step, 0) / gap;
+    from = min(from, most);
+    to = clamp(to, from, most);
+    uint left = push.total - unit;
+    uint before = min(uint(from * per_plane), left) / unit * unit;
+    uint end = uint((to + 1) * per_plane);
+    uint after = min(push.total - min(end, push.total), left - before) / unit * unit;
+    return uvec2(before, after);
+}
+
 // Offset of the channels that rows from `row` on are made of.
 uint bundle_offset(uint row) {
     if (BUNDLE_ROWS == 0) return 0;
@@ -77,17 +143,33 @@ uint window_offset(uint number) {
     uint place = min(number, push.b_stride - 1);
     uint image = place / PLANE;
     uint rest = place - image * PLANE;
+    image = image_of(image);
     uint line = rest / ACROSS;
-    return image * IMAGE + line * LINE + (rest - line * ACROSS) * PLACE;
+    uint first = image * IMAGE;
+    if (DEEP != 0) {
+        uint volume = image / max(DEEP, 1);
+        first = volume * VOLUME + (image - volume * DEEP) * WINDOW_PLANE;
+    }
+    return first + line * LINE + (rest - line * ACROSS) * PLACE;
 }
 
 // Offset of a vector of a line from its first tap.
 uint tap_vector_offset(uint number) {
-    uint vector = min(number, TAPS * CHANNEL_VECTORS - 1);
-    uint tap = vector / CHANNEL_VECTORS;
+    uint vector = min(number, TAPS * CHANNEL_VECTORS - 1), plane = 0;
+    if (PLANES_FIRST != 0) {
+        plane = vector / (TAPS * PLANE_VECTORS);
+        vector -= plane * (TAPS * PLANE_VECTORS);
+    }
+    const uint AT_TAP = PLANES_FIRST != 0 ? PLANE_VECTORS : CHANNEL_VECTORS;
+    uint tap = vector / AT_TAP;
+    uint own = vector - tap * AT_TAP;
+    if (DEEP != 0 && PLANES_FIRST == 0) {
+        plane = own / PLANE_VECTORS;
+        own -= plane * PLANE_VECTORS;
+    }
     uint line = tap / TAPS_ACROSS;
-    return line * TAP_LINE + (tap - line * TAPS_ACROSS) * TAP
-        + (vector - tap * CHANNEL_VECTORS) * (B_ALONG_K != 0 ? 1 : HALVES);
+    return plane * TAP_PLANE + line * TAP_LINE + (tap - line * TAPS_ACROSS) * TAP
+        + own * (B_ALONG_K != 0 ? 1 : HALVES);
 }
 
 // Offset of a line of the K step of `lines` that starts at `start`, if lines are K.
@@ -125,10 +207,11 @@ bool is_result(uint row, uint column) {
 uint result_at(uint row, uint column) {
     uint part = gl_WorkGroupID.z * push.a_batch;
     if (RESULTS == FILTERS) return part + row * push.n + column;
-    uint image = column / PLANE;
+    uint number = column / PLANE;
+    uint image = image_of(number);
     if (RESULTS == IMAGES)
         return part + (first_result(image, push.m) + row * RESULT_CHANNEL) * PLANE
-            + (column - image * PLANE);
+            + (column - number * PLANE);
     uvec3 pixel = pixel_of(row, column);
     uint plane = first_result(image, CHANNELS) + pixel.x * RESULT_CHANNEL;
     return part + (plane * HEIGHT + pixel.y) * WIDTH_OUT + pixel.z;

@@ -62,11 +62,11 @@ ACC load_b(Depth k, Column n) {
     return load_pixel(grad, pixel, out_size);
 }
 
-uint result_row(uint m) { return (first_in + m) * RESULT_CHANNEL * in_plane; }
+uint result_row(uint m) { return (first_in + m) * PLANES * in_plane; }
 
 uint result_column(uint n) {
     uint image = n / in_plane;
-    return first_result(image, push.in_channels) * in_plane + (n - image * in_plane);
+    return first_plane(image, push.in_channels) * in_plane + (n - image * in_plane);
 }
 
 ACC result(uint m, ACC sum) {

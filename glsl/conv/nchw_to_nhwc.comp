@@ -4,7 +4,9 @@
 // out     vectors (images, padded_height, padded_width, channel_vectors), and pixels of
 //         zeros up to `padded_pixels`. With BF16X3, of float32, each vector is followed
 //         by one of low halves, or with BLOCK that many pixels by their low halves
-// consts  VECTORS, BLOCK; PLANES: see conv/volume.glsl
+// consts  VECTORS, BLOCK; PLANES: see conv/volume.glsl; PADDED_PLANES: a volume has so
+//         many in `vectors`, of which FRONT, or fewer than none, are in front of its own;
+//         0: its own
 // source  -
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -14,6 +16,9 @@
 #include "conv/volume.glsl"
 
 layout(constant_id = 3) const uint VECTORS = 8;
+
+layout(constant_id = 5) const uint PADDED_PLANES = 0;
+layout(constant_id = 6) const uint FRONT = 0;
 
 #ifdef BF16X3
 #include "lib/bf16x3.glsl"
@@ -73,6 +78,12 @@ void main() {
     uint y = line - push.top;
     uint x = rest - line * push.padded_width - push.left;
     bool inside = pixel < push.pixels && y < push.height && x < push.width;
+    if (PADDED_PLANES != 0) {
+        uint volume = image / max(PADDED_PLANES, 1);
+        uint padded = image - volume * PADDED_PLANES - FRONT;
+        inside = inside && padded < PLANES;
+        image = volume * PLANES + padded;
+    }
     uint plane = push.height * push.width;
     uint from = first_plane(image, push.channels) * plane + y * push.width + x;
     [[unroll]] for (uint i = 0; i < WIDTH; ++i) {

@@ -1,13 +1,15 @@
 // Filter packing: the left operand of an implicit GEMM, in vectors of channels, padded
 // with zeros
 // grid    linear in vectors of out
-// in      weight (out_channels, in_count, KERNEL_H, KERNEL_W), in groups of out_count
-// out     vectors (rows, pitch): of each tap, its channels. With BF16X3, of float32, each
-//         vector is followed by one of low halves
+// in      weight (out_channels, in_count, DEPTH, KERNEL_H, KERNEL_W), in groups of
+//         out_count
+// out     vectors (rows, pitch): of each tap, the channels of each of DEEP planes. With
+//         BF16X3, of float32, each vector is followed by one of low halves; with
+//         PLANES_FIRST of each plane all taps
 //         Channels are those of a bundle of groups, zeros where a row is of another group
 // consts  KERNEL_H, KERNEL_W, STRIDE_H, STRIDE_W; FOR_INPUT: for dgrad in place of the
 //         convolution: rows are (stride phases, in channels), taps are every stride-th,
-//         in reverse
+//         in reverse; planes are every DEEP_STEP-th from the DEEP_FIRST, in reverse too
 // source  definition
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -17,6 +19,11 @@
 #include "lib/window.glsl"
 
 layout(constant_id = 18) const uint FOR_INPUT = 0;
+layout(constant_id = 19) const uint DEPTH = 1;
+layout(constant_id = 20) const uint DEEP = 1;
+layout(constant_id = 21) const uint DEEP_FIRST = 0;
+layout(constant_id = 22) const uint DEEP_STEP = 1;
+layout(constant_id = 23) const uint PLANES_FIRST = 0;
 
 // Of a stride phase, by component: the validation layers of 1.3.239 fold operations on
 // constant vectors into modules that are not valid.
@@ -64,6 +71,10 @@ void main() {
     uint vector = place / HALVES;
     uint tap = vector / push.channel_vectors;
     uint channel = (vector - tap * push.channel_vectors) * WIDTH;
+    const uint PLANE_TAPS = FOR_INPUT != 0 ? TAPS_DOWN * TAPS_ACROSS : TAPS;
+    uint deep = PLANES_FIRST != 0 ? tap / PLANE_TAPS : tap % DEEP;
+    tap = PLANES_FIRST != 0 ? tap % PLANE_TAPS : tap / DEEP;
+    bool in_window = deep < DEEP;
     uint first = row, last = push.out_channels;
     uint own_count = push.out_count, other_count = push.in_count;
     uvec2 at = uvec2(tap / KERNEL_W, tap % KERNEL_W);
@@ -73,10 +84,11 @@ void main() {
         last = phase < STRIDE_H * STRIDE_W ? push.in_channels : 0;
         own_count = push.in_count;
         other_count = push.out_count;
+        deep = DEEP_FIRST + DEEP_STEP * (DEEP - 1 - deep);
         at.x = phase / STRIDE_W + STRIDE_H * (TAPS_DOWN - 1 - tap / TAPS_ACROSS);
         at.y = phase % STRIDE_W + STRIDE_W * (TAPS_ACROSS - 1 - tap % TAPS_ACROSS);
     }
-    bool inside = first < last && at.x < KERNEL_H && at.y < KERNEL_W;
+    bool inside = in_window && first < last && at.x < KERNEL_H && at.y < KERNEL_W;
     uint group = first / own_count;
     uint before = group % push.bundle * other_count;  // channels of the bundle
     uvec4 packed = uvec4(0);
@@ -87,7 +99,7 @@ void main() {
             ? (group * push.out_count + other) * push.in_count
                 + (first - group * push.in_count)
             : first * push.in_count + other;
-        uint value = bits(there ? filter_ * TAPS + at.x * KERNEL_W + at.y : 0);
+        uint value = bits(there ? (filter_ * DEPTH + deep) * TAPS + at.x * KERNEL_W + at.y : 0);
         value = there ? value : 0;
 #ifdef BF16X3
         float both = uintBitsToFloat(value);

@@ -1,9 +1,10 @@
 // Split-K reduction of wgrad: partial sums with channels last to filters
 // grid    linear in tiles of LOCAL_X / SHARERS sums
 // in      sums (splits, rows, taps, pitch) of ACC: of each tap the channels of a bundle
-//         of groups, of which a row has its own, and padding
-// out     out_ (rows, channels, taps)
-// consts  SHARERS: invocations that share a result, each with every SHARERS-th slice
+//         of groups, of which a row has its own, and padding; the last of taps' dimensions
+//         is that of DEEP planes
+// out     out_ (rows, channels, taps), the first of taps' dimensions that of planes
+// consts  SHARERS: invocations that share a result, each with every SHARERS-th slice; DEEP
 // source  definition
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -11,6 +12,7 @@
 #include "lib/index.glsl"
 
 layout(constant_id = 3) const uint SHARERS = 4;
+layout(constant_id = 4) const uint DEEP = 1;
 
 const uint RESULTS = gl_WorkGroupSize.x / SHARERS;
 
@@ -54,5 +56,6 @@ void main() {
     if (share != 0 || !inside) return;
     for (uint other = 1; other < SHARERS; ++other)
         sum += shared_sums[other * RESULTS + at];
-    store(push.out_, (row * push.channels + channel) * push.taps + tap, sum);
+    uint to = tap % DEEP * (push.taps / DEEP) + tap / DEEP;
+    store(push.out_, (row * push.channels + channel) * push.taps + to, sum);
 }

@@ -35,7 +35,7 @@ void main() {
     }
     uvec3 place = PLACE_OF(push.first + own);
     float bias = HAS_BIAS != 0 ? load(each, row) : 0.0;
-    uint start = (first_result(place.x, push.rows) + row * RESULT_CHANNEL) * push.height;
+    uint start = (first_plane(place.x, push.rows) + row * PLANES) * push.height;
     [[unroll]] for (uint i = 0; i < TILE_DOWN; ++i) {
         combine(POINTS_ACROSS, TILE_ACROSS, sums[i]);
         if (place.y + i >= push.height) continue;

@@ -34,9 +34,10 @@ void main() {
     uint depth = DEPTH != 0 ? DEPTH : push.k;
     uint from_k = part * depth;
 #ifdef IMPLICIT_GEMM
-    uint zeros = leading_zeros(first_row, BLOCK_M, BLOCK_K);
-    from_k += zeros;
-    depth -= zeros;
+    uvec2 outside = planes_outside(first_column, BLOCK_N, BLOCK_K);
+    outside.x += leading_zeros(first_row, BLOCK_M, BLOCK_K);
+    from_k += outside.x;
+    depth -= outside.x + outside.y;
 #endif
     // The K tail comes first: missing elements are in front, masked in the first loads
     // and in no others.

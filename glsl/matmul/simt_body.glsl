@@ -27,9 +27,10 @@ void main() {
     uint depth = DEPTH != 0 ? DEPTH : push.k;
     uint from_k = part * depth;
 #ifdef IMPLICIT_GEMM
-    uint zeros = leading_zeros(first_row, BLOCK_M, 2 * K_SLICES * BLOCK_K);
-    from_k += zeros;
-    depth -= zeros;
+    uvec2 outside = planes_outside(first_column, BLOCK_N, 2 * K_SLICES * BLOCK_K);
+    outside.x += leading_zeros(first_row, BLOCK_M, 2 * K_SLICES * BLOCK_K);
+    from_k += outside.x;
+    depth -= outside.x + outside.y;
 #endif
     uint a_stride = A_STRIDE != 0 ? A_STRIDE : push.a_stride;
     uint b_stride = B_STRIDE != 0 ? B_STRIDE : push.b_stride;

@@ -250,7 +250,7 @@ def _tiled(
         **_constants(call, x, before, stride, _RegisterTile(channels, pixels)),
         "LOCAL_X": WORKGROUP,
         "HAS_BIAS": int(call.bias),
-        **call.volume_constants(),
+        **volume_constants(call.planes),
         "TURNED": int(turned),
         "VECTOR_STORES": int(_has_vectors(out.dtype, out.shape[3], pixels)),
     }

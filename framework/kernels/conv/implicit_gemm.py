@@ -10,6 +10,10 @@ stride phases, each a convolution with stride 1. Pixels whose padded coordinates
 congruent modulo s are a phase: each phase has every s-th filter tap, and all phases
 gather the same windows of `grad`. So phases are rows of the GEMM, beside channels.
 
+Of volumes, taps along depth are further ones, at each place of a window of planes, and
+stride phases along depth are products of their own, whose planes lie between each
+other.
+
 Groups of few channels are taken in bundles, whose filters are a block-diagonal matrix:
 a bundle fills the rows of a tile, and the products with zeros cost less than idle rows.
 """
@@ -22,7 +26,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...base.dtype import DType, bfloat16, float16, float32
 from ...base.shape import TensorSpec, ceil_div
-from ...ir.kernel_call import MAX_GROUPS, Argument, Dispatch, Scratch, fold_grid
+from ...ir.kernel_call import (
+    MAX_GROUPS,
+    Argument,
+    BufferOffset,
+    Dispatch,
+    Scratch,
+    fold_grid,
+)
 from ..gemm.cost_model import microseconds, tile_configs
 from ..gemm.pack import VECTOR_SIZE
 from ..gemm.select import split_constants, tile_constants
@@ -38,8 +49,17 @@ from ..gemm.tiles import (
 from ..gpu_model import model_of
 from ..reduce import sum_rows
 from ..shader_types import storage_defines
-from .pack import Copy, Halves, WindowGrid, channels_last, filter_sums, filters
-from .problem import ConvCall
+from . import stacked_planes
+from .pack import Copy, Halves, channels_last, filter_sums, filters
+from .problem import ConvCall, volume_constants
+from .window_grid import (
+    DepthTaps,
+    WindowGrid,
+    depth_phases,
+    phase_grid,
+    volumes_together,
+    window_grid,
+)
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -89,6 +109,10 @@ class _ImplicitGemm(NamedTuple):
         Problem size of the NCHW kernels, which pack nothing; groups are its batch.
     constants : mapping
         Further constants of `conv/igemm_addressing.glsl`.
+    deep : DepthTaps or None
+        Planes of the filters, if windows are along depth.
+    first_plane : int, default 0
+        Plane of a volume that is the first result.
     bundle : int, default 1
         Groups in a bundle.
     splits : bool, default True
@@ -103,6 +127,8 @@ class _ImplicitGemm(NamedTuple):
     kind: int
     nchw_size: GemmSize
     constants: dict[str, int] = {}  # noqa: RUF012 - never written to
+    deep: DepthTaps | None = None
+    first_plane: int = 0
     bundle: int = 1
     splits: bool = True
 
@@ -116,7 +142,7 @@ class _ImplicitGemm(NamedTuple):
         # slices of K that are not allowed.
         costs, width = model_of(self.call.gpu).gemm[mode], vector_width(mode)
         channels = ceil_div(self.windows.channels, width) * width
-        depth = math.prod(self.windows.taps) * channels * self.bundle
+        depth = self.taps * channels * self.bundle
         depth //= self.call.how.groups
         deep = not self.splits and depth > (costs.max_slice_depth or depth)
         small = math.prod(self.nchw_size) < costs.simt_below
@@ -125,6 +151,11 @@ class _ImplicitGemm(NamedTuple):
     @property
     def dtype(self) -> DType:
         return self.out.dtype
+
+    @property
+    def taps(self) -> int:
+        """Taps of a window."""
+        return math.prod(self.windows.taps) * self.windows.deep
 
     @property
     def width(self) -> int:
@@ -166,7 +197,7 @@ class _ImplicitGemm(NamedTuple):
 
     @property
     def sizes(self) -> GemmSize:
-        line = math.prod(self.windows.taps) * self.bundle_vectors * self.width
+        line = self.taps * self.bundle_vectors * self.width
         if self.kind == FILTERS:
             return GemmSize(self.rows, line, self.windows.number)
         return GemmSize(self.rows, self.windows.number, line)
@@ -196,13 +227,21 @@ def forward_configs(call: ConvCall) -> dict[str, TileConfig]:
 
 def _forward_product(call: ConvCall) -> _ImplicitGemm:
     rows = call.weight.shape[0]
-    windows = _window_grid(call)
+    windows = window_grid(call)
     groups, depth = call.how.groups, math.prod(call.weight.shape[1:])
     nchw_size = GemmSize(rows // groups, windows.number, depth, groups)
     # The sums of slices take no epilogue, which mostly follows a bias.
     return _ImplicitGemm(
-        call, windows, "x", rows, call.out, IMAGES, nchw_size, splits=not call.bias
-    )
+        call, windows, "x", rows, call.out, IMAGES, nchw_size,
+        volume_constants(call.result_planes), _all_planes(call, outermost=True),
+        splits=not call.bias,
+    )  # fmt: skip
+
+
+def _all_planes(call: ConvCall, *, outermost: bool = False) -> DepthTaps | None:
+    """Return all planes of filters, if there are windows along depth."""
+    depth = call.how.depth
+    return None if depth is None else DepthTaps(depth.kernel[0], outermost=outermost)
 
 
 def input_vjp(
@@ -212,73 +251,80 @@ def input_vjp(
 
     `config` and `limit` are as in `forward`.
     """
-    product = _input_product(call)
-    if product is None:
-        return None
-    config = config or _best_config(product, call.weight.numel, limit)
-    if config is None:
-        return _unsplit(input_vjp, call, limit)
-    product = _bundled(product, config.tile)
-    left = _filters(product, config, call, for_input=True)
-    return _dispatches(product, config, left)
+    products = _input_products(call)
+    found: list[Dispatch] = []
+    for product in products:
+        best = config or _best_config(product, call.weight.numel, limit)
+        if best is None:
+            return _unsplit(input_vjp, call, limit)
+        product = _bundled(product, best.tile)
+        left = _filters(product, best, call, for_input=True)
+        made = _dispatches(product, best, left)
+        if made is None:
+            return None
+        # All depth phases gather from the same packed images.
+        found += [each for each in made if each not in found]
+    return found or None
 
 
 def input_vjp_configs(call: ConvCall) -> dict[str, TileConfig]:
     """Return the tile configurations worth benchmarking for `input_vjp`, by name."""
-    product = _input_product(call)
-    return {} if product is None else _likely_configs(product)
+    products = _input_products(call)
+    return _likely_configs(products[0]) if products else {}
 
 
-def _input_product(call: ConvCall) -> _ImplicitGemm | None:
+def _input_products(call: ConvCall) -> list[_ImplicitGemm]:
+    """Return the GEMM of each stride phase along depth, or none."""
+    windows = phase_grid(call)
+    if windows is None:
+        return []
+    if call.how.depth is None:
+        return [_input_product(call, windows, volume_constants(call.planes))]
+    return [
+        _depth_product(call, windows._replace(depth=grid), deep)
+        for grid, deep in depth_phases(call)
+    ]
+
+
+def _depth_product(
+    call: ConvCall, windows: WindowGrid, deep: DepthTaps
+) -> _ImplicitGemm:
+    """Return the GEMM of a stride phase along depth, which has these taps."""
+    depth, grid = call.how.depth, windows.depth
+    assert depth is not None, "there are windows along depth"
+    assert grid is not None, "and their grid"
+    step = depth.stride[0]
+    volume = {"PLANES": grid.grid}
+    if step > 1:
+        volume |= {"RESULT_PLANES": call.planes, "RESULT_STEP": step}
+    product = _input_product(call, windows, volume)
+    first = (deep.first - depth.padding[0]) % step
+    deep = deep._replace(outermost=product.kind == IMAGES)
+    return product._replace(deep=deep, first_plane=first, splits=step == 1)
+
+
+def _input_product(
+    call: ConvCall, windows: WindowGrid, volume: dict[str, int]
+) -> _ImplicitGemm:
+    """Return the GEMM of windows of `grad`; `volume` has constants of its results."""
     window, size = call.window, call.size
     stride, groups = window.stride, call.how.groups
     channels = call.weight.shape[1] * groups
-    windows = _phase_grid(call)
-    if windows is None:
-        return None
-    kind, constants = IMAGES, {}
+    kind, constants = IMAGES, volume
     if stride != (1, 1):
         kind = PHASES
-        constants = {
+        constants = volume | {
             "CHANNELS": channels, "HEIGHT": size[0], "WIDTH_OUT": size[1],
             "PHASES_DOWN": stride[0], "PHASES_ACROSS": stride[1],
             "BEFORE_H": window.padding[0] % stride[0],
             "BEFORE_W": window.padding[1] % stride[1],
         }  # fmt: skip
     rows = math.prod(stride) * channels
-    pixels = call.x.shape[0] * math.prod(size)
-    depth = call.weight.shape[0] // groups * math.prod(window.kernel)
-    nchw_size = GemmSize(channels // groups, pixels, depth, groups)
+    images = windows.number // math.prod(windows.grid)
+    depth = call.weight.shape[0] // groups * math.prod(window.kernel) * windows.deep
+    nchw_size = GemmSize(channels // groups, images * math.prod(size), depth, groups)
     return _ImplicitGemm(
-        call, windows, "grad_out", rows, call.x, kind, nchw_size, constants,
-        splits=not call.result_planes,
-    )  # fmt: skip
-
-
-def _phase_grid(call: ConvCall) -> WindowGrid | None:
-    """Return the window grid over `grad` that all stride phases share.
-
-    None where stride and dilation together give phases different windows.
-    """
-    window, found = call.window, []
-    for k in range(2):
-        step, gap, pad = window.stride[k], window.dilation[k], window.padding[k]
-        if step > 1 and gap > 1:
-            return None
-        taps = ceil_div(window.kernel[k], step)
-        first, last = pad // step, (call.size[k] - 1 + pad) // step
-        found.append(((taps - 1) * gap - first, last - first + 1, taps))
-    before, grid, taps_of = zip(*found)
-    images, channels = call.out.shape[:2]
-    return WindowGrid(
-        images,
-        channels,
-        call.output_size,
-        before,
-        grid,
-        taps=taps_of,
-        gap=window.dilation,
-        planes=call.planes,
+        call, windows, "grad_out", rows, call.x, kind, nchw_size, constants
     )
 
 
@@ -299,7 +345,7 @@ def weight_vjp(
     lines = _steps(product, config) * step
     images, channels = call.out.shape[:2]
     size = call.output_size
-    flat = WindowGrid(images, channels, size, (0, 0), size, planes=call.planes)
+    flat = WindowGrid(images, channels, size, (0, 0), size, planes=call.result_planes)
     halves = Halves(step) if product.halves > 1 else None
     copy = channels_last("grad_out", flat, product.dtype, vectors, lines, halves)
     left = _LeftOperand(copy, vectors * product.width, vectors)
@@ -312,25 +358,13 @@ def weight_vjp_configs(call: ConvCall) -> dict[str, TileConfig]:
 
 
 def _weight_product(call: ConvCall) -> _ImplicitGemm:
-    rows, windows = call.weight.shape[0], _window_grid(call)
+    rows, windows = call.weight.shape[0], window_grid(call)
     columns, groups = math.prod(call.weight.shape[1:]), call.how.groups
     nchw_size = GemmSize(rows // groups, columns, windows.number, groups)
-    return _ImplicitGemm(call, windows, "x", rows, call.weight, FILTERS, nchw_size)
-
-
-def _window_grid(call: ConvCall) -> WindowGrid:
-    window = call.window
-    return WindowGrid(
-        call.x.shape[0],
-        call.x.shape[1],
-        call.size,
-        window.padding,
-        call.output_size,
-        window.stride,
-        window.kernel,
-        window.dilation,
-        call.planes,
-    )
+    return _ImplicitGemm(
+        call, windows, "x", rows, call.weight, FILTERS, nchw_size,
+        deep=_all_planes(call),
+    )  # fmt: skip
 
 
 def _bundled(product: _ImplicitGemm, tile: Tile) -> _ImplicitGemm:
@@ -370,6 +404,8 @@ def _best_config(product: _ImplicitGemm, left: int, limit: float) -> TileConfig 
     copied = elements * product.dtype.itemsize / model.copied_bytes_per_microsecond
     time = time + copied + model.copy_microseconds
     nchw = nchw_microseconds(product.call.gpu, product.nchw_size, product.kind)
+    if product.call.how.depth is not None:
+        nchw += stacked_planes.microseconds(product.call)
     return config if time < min(nchw, limit) else None
 
 
@@ -415,13 +451,21 @@ def _timed_configs(
         return []
     model, found = model_of(gpu), []
     efficiency = model.gathered_efficiency if mode != SIMT else {}
+    whole, inside = product.windows.tap_planes()
     for config in tile_configs(gpu, mode, sizes, MAX_SPLITS if product.splits else 1):
         tile = config.tile
         rate = efficiency.get((tile.m, tile.n), tile.efficiency)
         gathered = config._replace(tile=tile._replace(efficiency=rate))
         # Addresses of the right operand are computed one K step ahead only.
         if tile.stages == 1 and tile.m in rows:
-            found.append((config, microseconds(model, gathered, mode, sizes)))
+            time = microseconds(model, gathered, mode, sizes)
+            if (
+                product.deep is not None
+                and product.deep.outermost
+                and config.splits == 1
+            ):
+                time *= inside / whole  # for tiles of planes of one depth
+            found.append((config, time))
     return found
 
 
@@ -460,6 +504,7 @@ def _filters(
         for_input=for_input,
         split=product.halves > 1,
         bundle=product.bundle,
+        deep=product.deep,
     )
     return _LeftOperand(copy, lines, line)
 
@@ -481,8 +526,12 @@ def _dispatches(
     numel = m * n if product.kind == FILTERS else out.numel
     sums = Scratch("sums", 4 * splits * numel)
     partial = splits > 1 or product.kind == FILTERS
+    first = windows.first_vector(vectors * product.halves) * VECTOR_SIZE
+    start = product.first_plane * math.prod(product.call.size) * out.dtype.itemsize
     push: dict[str, Argument] = {
-        "a": left.copy.memory, "b": right.memory, "out_": sums if partial else "out",
+        "a": left.copy.memory,
+        "b": BufferOffset(right.memory, first) if first else right.memory,
+        "out_": sums if partial else BufferOffset("out", start) if start else "out",
         "m": m, "n": n, "k": split_steps * tile.k, "total": steps * tile.k,
         "batches": 1,
         "a_stride": left.line, "b_stride": windows.number,
@@ -525,6 +574,12 @@ def _constants(
         constants["FILTER_LINES"], constants["FILTER_COLUMNS"] = (
             product.call.window.kernel
         )
+    grid = product.windows.depth
+    if constants.get("PLANES_FIRST") and split_steps == _steps(product, config):
+        assert grid is not None, "planes are those of windows along depth"
+        constants["OWN_PLANES"] = product.windows.planes
+        constants["FRONT"] = grid.front % (1 << 32)
+        constants["DEEP_STEP"], constants["DEEP_GAP"] = grid.step, grid.gap
     if product.mode == SIMT:
         exist = left.padded == product.rows and product.sizes.n % tile.n == 0
         constants["DIRECT_STORE"] = int(exist and product.side_by_side % 4 == 0)
@@ -535,10 +590,13 @@ def _window_constants(product: _ImplicitGemm) -> dict[str, int]:
     """Return the constants of the right operand's windows."""
     vectors, halves = product.bundle_vectors, product.halves
     constants = product.windows.constants(product.channel_vectors * halves)
-    along_k = product.kind != FILTERS
-    if product.kind != FILTERS:
-        constants |= product.call.volume_constants()
-    constants["CHANNEL_VECTORS"] = vectors * halves if along_k else vectors
+    own = vectors * halves if product.kind != FILTERS else vectors
+    constants["CHANNEL_VECTORS"] = own * product.windows.deep
+    if product.windows.depth is not None:
+        constants["PLANE_VECTORS"] = own
+    if product.deep is not None and product.deep.outermost:
+        constants["PLANES_FIRST"] = 1
+        constants["VOLUMES"] = volumes_together(product.windows)
     if product.bundles > 1:
         constants["BUNDLE_ROWS"] = product.bundle_rows
         constants["BUNDLE"] = vectors * halves

@@ -23,7 +23,7 @@ from ...ir.kernel_call import (
 from ..gemm.pack import VECTOR_SIZE
 from ..shader_types import storage_defines
 from .problem import ConvCall, divisors, volume_constants
-from .window import Pair
+from .window_grid import DepthTaps, WindowGrid
 
 WORKGROUP = 256
 """Workgroup size of the packing kernels."""
@@ -33,72 +33,6 @@ MOST_SHARERS = 8
 
 TILE_VECTORS = 8
 """Most vectors of a pixel that neighbours store: a cache line."""
-
-
-class WindowGrid(NamedTuple):
-    """Grid of windows over images: output pixels and filter taps.
-
-    Attributes
-    ----------
-    images, channels : int
-    size : (int, int)
-        Image size.
-    before : (int, int)
-        Padding at the top and at the left; a negative value crops the image.
-    grid : (int, int)
-        Output pixels.
-    step : (int, int)
-        Stride.
-    taps, gap : (int, int)
-        Filter size and dilation.
-    planes : int
-        Planes of a volume, each of which is an image.
-    """
-
-    images: int
-    channels: int
-    size: Pair
-    before: Pair
-    grid: Pair
-    step: Pair = (1, 1)
-    taps: Pair = (1, 1)
-    gap: Pair = (1, 1)
-    planes: int = 1
-
-    @property
-    def padded(self) -> Pair:
-        """Size of an image padded, or cropped, to the extent of all windows."""
-        high, wide = (
-            (grid - 1) * step + (taps - 1) * gap + 1
-            for grid, step, taps, gap in zip(self.grid, self.step, self.taps, self.gap)
-        )
-        return high, wide
-
-    @property
-    def pixels(self) -> int:
-        """Pixels of all padded images."""
-        return self.images * math.prod(self.padded)
-
-    @property
-    def number(self) -> int:
-        """Output pixels of all images."""
-        return self.images * math.prod(self.grid)
-
-    def constants(self, channel_vectors: int) -> dict[str, int]:
-        """Return the specialization constants of `conv/igemm_addressing.glsl`."""
-        high, wide = self.padded
-        return {
-            "PLANE": math.prod(self.grid),
-            "ACROSS": self.grid[1],
-            "IMAGE": high * wide * channel_vectors,
-            "LINE": self.step[0] * wide * channel_vectors,
-            "PLACE": self.step[1] * channel_vectors,
-            "CHANNEL_VECTORS": channel_vectors,
-            "TAPS": math.prod(self.taps),
-            "TAPS_ACROSS": self.taps[1],
-            "TAP_LINE": self.gap[0] * wide * channel_vectors,
-            "TAP": self.gap[1] * channel_vectors,
-        }
 
 
 class Halves(NamedTuple):
@@ -162,6 +96,9 @@ def channels_last(
     grid = fold_grid(ceil_div(pixels, WORKGROUP // across) * tiles)
     constants = {"LOCAL_X": WORKGROUP, "VECTORS": across}
     constants |= volume_constants(windows.planes)
+    if windows.depth is not None:
+        constants["PADDED_PLANES"] = windows.depth.padded
+        constants["FRONT"] = windows.depth.before % (1 << 32)
     defines = dict(storage_defines(dtype))
     if halves is not None:
         constants["BLOCK"], defines["BF16X3"] = halves.block, "1"
@@ -177,6 +114,7 @@ def filters(
     for_input: bool,
     split: bool = False,
     bundle: int = 1,
+    deep: DepthTaps | None = None,
 ) -> Copy:
     """Return the packed filters, the op's `weight`.
 
@@ -193,8 +131,11 @@ def filters(
         Of float32: whether each vector is one of high halves and one of low ones.
     bundle : int, default 1
         Groups whose channels a line has, with zeros for those of other groups.
+    deep : DepthTaps or None
+        Of filters of volumes: their planes in a line.
     """
-    memory = Scratch("filters", VECTOR_SIZE * lines * line)
+    name = f"filters {deep.first}" if deep is not None else "filters"
+    memory = Scratch(name, VECTOR_SIZE * lines * line)
     push: dict[str, Argument] = {
         "weight": "weight", "vectors": memory, "rows": lines, "pitch": line,
         "channel_vectors": vectors,
@@ -206,6 +147,12 @@ def filters(
     names = ("KERNEL_H", "KERNEL_W", "STRIDE_H", "STRIDE_W")
     constants = {name: call.window.constants()[name] for name in names}
     constants |= {"LOCAL_X": WORKGROUP, "FOR_INPUT": int(for_input)}
+    if deep is not None:
+        constants |= {
+            "DEPTH": call.weight.shape[2], "DEEP": deep.planes,
+            "DEEP_FIRST": deep.first, "DEEP_STEP": deep.step,
+            "PLANES_FIRST": int(deep.outermost),
+        }  # fmt: skip
     grid = linear_grid(lines * line, WORKGROUP)
     defines = dict(storage_defines(call.weight.dtype))
     if split:
@@ -222,6 +169,7 @@ def filter_sums(
     ----------
     sums : Scratch, shape (splits, rows, taps, channels), of accumulator dtype
     out : TensorSpec, shape (rows, channels, kernel_h, kernel_w)
+        Or (rows, channels, planes, kernel_h, kernel_w).
     splits : int
     pitch : int
         Channels in `sums`, those of a bundle in the packed images.
@@ -242,6 +190,8 @@ def filter_sums(
     sharers = min(MOST_SHARERS, 1 << (splits.bit_length() - 1))
     grid = linear_grid(rows * taps * pitch, WORKGROUP // sharers)
     constants = {"LOCAL_X": WORKGROUP, "SHARERS": sharers}
+    if len(kernel) == 3:
+        constants["DEEP"] = kernel[0]
     return Dispatch(
         "conv/wgrad_reduce", grid, push, constants, storage_defines(out.dtype)
     )

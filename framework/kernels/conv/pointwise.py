@@ -133,8 +133,7 @@ def _plain_product(
     """Return the GEMM without a bias."""
     pixels = math.prod(images.shape[2:])
     pixel = Window((1, 1), (1, 1), (0, 0), call.window.dilation)
-    plain = call.planes == 1 and not call.result_planes
-    whole = plain and pixels % (16 // images.dtype.itemsize) == 0
+    whole = call.planes == 1 and pixels % (16 // images.dtype.itemsize) == 0
     if call.window != pixel or not whole:
         return None
     shape = (*images.shape[:2], pixels)

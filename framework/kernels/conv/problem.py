@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...base.shape import TensorSpec
+from ...base.shape import Shape, TensorSpec
 from ...ir.kernel_call import divisor
 from ...ir.lazy_graph import EXACT_TYPES
 from .window import Pair, Window
@@ -25,28 +25,46 @@ class Convolution(NamedTuple):
     groups : int
     mode : str
         Convolution mode, of `tensor_cores.convolution_mode`.
+    depth : Window or None
+        Of volumes whose filters are (out, in, planes, height, width): the windows along
+        depth, of (planes, 1). None: filters are of images, and so is each plane.
     """
 
     window: Window
     groups: int
     mode: str
+    depth: Window | None = None
 
     def out(self, x: TensorSpec, weight: TensorSpec) -> TensorSpec:
         """Return the spec of the result from those of images and filters."""
         batch, _, *planes, high, wide = x.shape
+        if self.depth is not None:
+            planes = [self.depth.output(planes[0], 1)[0]]
         size = self.window.output(high, wide)
         return TensorSpec((batch, weight.shape[0], *planes, *size), x.dtype)
 
-    def x(self, out: TensorSpec, weight: TensorSpec, size: Pair) -> TensorSpec:
-        """Return the spec of images of a size, from those of result and filters."""
+    def x(self, out: TensorSpec, weight: TensorSpec, size: Shape) -> TensorSpec:
+        """Return the spec of images of a size, from those of result and filters.
+
+        The size begins with that along depth, if windows are along it.
+        """
         batch, _, *planes, _, _ = out.shape
+        if self.depth is not None:
+            planes = []
         channels = weight.shape[1] * self.groups
         return TensorSpec((batch, channels, *planes, *size), out.dtype)
 
     def weight(self, out: TensorSpec, x: TensorSpec) -> TensorSpec:
         """Return the spec of the filters, from those of result and images."""
         channels = x.shape[1] // self.groups
-        return TensorSpec((out.shape[1], channels, *self.window.kernel), out.dtype)
+        taps = self.window.kernel
+        if self.depth is not None:
+            taps = self.depth.kernel[0], *taps  # type: ignore[assignment]  # of three
+        return TensorSpec((out.shape[1], channels, *taps), out.dtype)
+
+    def size(self, x: Shape) -> Shape:
+        """Return the size of images of a shape: what windows are along."""
+        return x[-2:] if self.depth is None else x[-3:]
 
 
 EXACT_TYPES.add(Convolution)
@@ -65,11 +83,7 @@ class ConvCall(NamedTuple):
     bias : bool, default False
         Whether a bias is added to the result.
     planes : int, default 1
-        Planes of a volume, which lie one after the other within a channel.
-    result_planes : int, default 0
-        Planes of a volume of which the results are some; 0: all.
-    result_step : int, default 1
-        Planes from one result to the next.
+        Planes of a volume of `x`, which lie one after the other within a channel.
     """
 
     gpu: DeviceInfo
@@ -79,8 +93,6 @@ class ConvCall(NamedTuple):
     out: TensorSpec
     bias: bool = False
     planes: int = 1
-    result_planes: int = 0
-    result_step: int = 1
 
     @classmethod
     def of(
@@ -111,17 +123,20 @@ class ConvCall(NamedTuple):
         """Height and width of the result."""
         return self.out.shape[2], self.out.shape[3]
 
-    def volume_constants(self) -> dict[str, int]:
-        """Return those of `conv/volume.glsl` for a kernel that writes results."""
-        constants = volume_constants(self.planes)
-        if self.result_planes:
-            constants["RESULT_PLANES"] = self.result_planes
-            constants["RESULT_STEP"] = self.result_step
-        return constants
+    @property
+    def volumes(self) -> int:
+        """Volumes of which `x` has the planes."""
+        return self.x.shape[0] // max(1, self.planes)
+
+    @property
+    def result_planes(self) -> int:
+        """Planes of a volume of the result."""
+        depth = self.how.depth
+        return self.planes if depth is None else depth.output(self.planes, 1)[0]
 
     def constants(self) -> dict[str, int]:
         """Return the specialization constants of windows and of volumes."""
-        return {**self.window.constants(), **self.volume_constants()}
+        return {**self.window.constants(), **volume_constants(self.planes)}
 
     def sizes(self) -> dict[str, int]:
         """Return the size arguments of the NCHW kernels."""

@@ -401,6 +401,6 @@ def _output(frame: _Frame, products: Scratch, piece: range, bias: bool) -> Dispa
     whole = fuses and wide % 4 == 0 and frame.tile[1] % 4 == 0
     kernel = "conv/winograd_output" if whole else "conv/winograd_output_ragged"
     constants = {**frame.constants(), "HAS_BIAS": int(bias)}
-    constants |= frame.call.volume_constants()
+    constants |= volume_constants(frame.call.planes)
     grid = linear_grid(frame.rows * len(piece), WORKGROUP)
     return Dispatch(kernel, grid, push, constants)

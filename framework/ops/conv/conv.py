@@ -132,8 +132,8 @@ def _convolved(
     dilation: int | Shape,
     groups: int,
 ) -> Tensor:
-    key = _key_of(name, dims, x, weight, bias, (stride, padding, dilation, groups))
-    checked = _checked[key] if key else None
+    key = key_of(name, dims, x, weight, bias, (stride, padding, dilation, groups))
+    checked = checked_calls[key] if key else None
     if checked is not None:
         if dims == 2:
             return _conv2d(x, weight, bias, checked.how)
@@ -153,25 +153,25 @@ def _convolved(
         real = Convolution(
             window, groups, convolution_mode(x.device, x.dtype.to_real())
         )
-        out = _of_parts(
+        out = of_parts(
             name, pixels, filters, lambda x, weight: _conv2d(x, weight, None, real)
         )
         out = out if bias is None else out + reshape(bias, (bias.numel(), 1, 1))
         return autocast_passthrough(out, x, dims)
     how = Convolution(window, groups, convolution_mode(x.device, x.dtype))
     if key:
-        _checked.add(key, _Checked(how))
+        checked_calls.add(key, Checked(how))
     return autocast_passthrough(_conv2d(pixels, filters, bias, how), x, dims)
 
 
-class _Checked(NamedTuple):
+class Checked(NamedTuple):
     """Convolution whose arguments were checked; `size` is that of a transposed one."""
 
     how: Convolution
-    size: Pair = (0, 0)
+    size: Shape = (0, 0)
 
 
-_checked: RecentCache[tuple[object, ...], _Checked] = RecentCache(1024)
+checked_calls: RecentCache[tuple[object, ...], Checked] = RecentCache(1024)
 """Convolutions of batches by what was checked: shapes, dtypes, arguments and mode.
 
 To check them again takes twice as long as the rest of a call.
@@ -180,7 +180,7 @@ To check them again takes twice as long as the rest of a call.
 _NUMBERS = frozenset({int, str})
 
 
-def _key_of(
+def key_of(
     name: str,
     dims: int,
     x: Tensor,
@@ -188,7 +188,7 @@ def _key_of(
     bias: Tensor | None,
     given: tuple[object, ...],
 ) -> tuple[object, ...]:
-    """Return the key of a call in `_checked`; empty if it is checked each time.
+    """Return the key of a call in `checked_calls`; empty if it is checked each time.
 
     That is without a batch, and if a number is no int, tuple of ints or name: a bool or
     a float is equal to an int, and not taken for one.
@@ -218,7 +218,7 @@ def check_bias_dtype(name: str, x: Tensor, bias: Tensor | None) -> None:
         )
 
 
-def _of_parts(
+def of_parts(
     name: str, x: Tensor, y: Tensor, product: Callable[[Tensor, Tensor], Tensor]
 ) -> Tensor:
     """Return a bilinear function of complex numbers, by that of their parts."""
@@ -301,8 +301,8 @@ def window_of(
     dilation: int | Shape,
     dims: int,
 ) -> Window:
-    """Return the window of filters (out, in, height, width), or raise `ShapeError`."""
-    kernel = (filters.layout.shape[2], filters.layout.shape[3])
+    """Return the window of filters (..., height, width), or raise `ShapeError`."""
+    kernel = (filters.layout.shape[-2], filters.layout.shape[-1])
     steps = pair(f"{name}: stride", stride, 1, dims)
     gaps = pair(f"{name}: dilation", dilation, 1, dims)
     if not isinstance(padding, str):
@@ -413,8 +413,8 @@ def _transposed(
     dilation: int | Shape,
 ) -> Tensor:
     given = stride, padding, output_padding, groups, dilation
-    key = _key_of(name, dims, x, weight, bias, given)
-    checked = _checked[key] if key else None
+    key = key_of(name, dims, x, weight, bias, given)
+    checked = checked_calls[key] if key else None
     if checked is not None:
         pixels, filters = x, weight
         if dims == 1:
@@ -437,7 +437,7 @@ def _transposed(
     mode = convolution_mode(x.device, x.dtype.to_real())
     how = Convolution(window, groups, mode)
     if x.dtype.is_complex or weight.dtype.is_complex:
-        out = _of_parts(
+        out = of_parts(
             name,
             pixels,
             filters,
@@ -447,7 +447,7 @@ def _transposed(
         return autocast_passthrough(out, x, dims)
     check_bias_dtype(name, x, bias)
     if key:
-        _checked.add(key, _Checked(how, size))
+        checked_calls.add(key, Checked(how, size))
     out = _conv2d_input_vjp(pixels, filters, bias, size, how)
     return autocast_passthrough(out, x, dims)
 

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...base.dtype import FLOAT
-from ...base.shape import TensorSpec, ceil_div
+from ...base.shape import Shape, TensorSpec, ceil_div
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec, least_chunks
 from ...kernels.conv import direct as conv_direct
-from ...kernels.conv import implicit_gemm, pointwise, winograd
+from ...kernels.conv import implicit_gemm, pointwise, stacked_planes, winograd
 from ...kernels.conv.problem import ConvCall, Convolution, divisors
-from ...kernels.conv.window import Pair
 from ...kernels.gemm.small import TiledGemm, tile_count, tiled_gemm_dispatch
 from ...kernels.gemm.tiles import BF16X3, SIMT, TileConfig
 from ...kernels.gpu_model import model_of
@@ -37,7 +36,7 @@ Found = Dispatch | Sequence[Dispatch]
 Candidates = dict[str, Callable[[], Found | None]]
 IMPLICIT_GEMM_NCHW, DIRECT = "implicit GEMM, NCHW", "direct"
 GEMM_NCHW, IMPLICIT_GEMM_NHWC = "GEMM, NCHW", "implicit GEMM, NHWC, "
-WINOGRAD = "Winograd"
+WINOGRAD, STACKED = "Winograd", "stacked planes"
 """Names of the convolution candidates in the autotune cache; see `kernels.conv`."""
 
 
@@ -65,11 +64,9 @@ def _conv2d_vjp(
     how: Convolution,
     needs: tuple[bool, bool, bool],
 ) -> tuple[Tensor | None, ...]:
-    height, width = x.layout.shape[-2:]
+    size = how.size(x.layout.shape)
     return (
-        _conv2d_input_vjp(grad, weight, None, (height, width), how)
-        if needs[0]
-        else None,
+        _conv2d_input_vjp(grad, weight, None, size, how) if needs[0] else None,
         _conv2d_weight_vjp(grad, x, how) if needs[1] else None,
         sum(grad, _beside_channels(grad)) if needs[2] else None,
     )
@@ -83,12 +80,13 @@ def _beside_channels(grad: Tensor) -> tuple[int, ...]:
 def _conv2d_reference(
     x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, how: Convolution
 ) -> np.ndarray:
-    images = _as_images(x)
+    stacks = _stacks(x, how)
+    images = _as_images(stacks)
     patches = _grouped(how.window.patches(images, 0), how.groups)
-    filters = weight.reshape(how.groups, -1, *weight.shape[1:])
+    filters = _grouped_filters(weight, how)
     out = np.einsum("bgchwij,gocij->bgohw", patches, filters, optimize=True)
     out = out.reshape(images.shape[0], weight.shape[0], *out.shape[3:])
-    return _as_volumes(out if bias is None else out + bias[:, None, None], x)
+    return _as_volumes(out if bias is None else out + bias[:, None, None], stacks)
 
 
 @_conv2d.kernel
@@ -99,9 +97,16 @@ def _conv2d_kernel(
     bias: StridedSpec | None,
     how: Convolution,
 ) -> Found:
-    call = _forward_call(gpu, x, weight, bias, how)
+    return _forward_dispatches(_forward_call(gpu, x, weight, bias, how))
+
+
+def _forward_dispatches(call: ConvCall) -> Found:
+    """Return what computes a convolution, by the cost model."""
     found: Found | None
-    if how.groups == 1:
+    if call.how.depth is not None:
+        found = _deep_product(call, implicit_gemm.forward, "forward")
+        return found or stacked_planes.forward(call, _forward_dispatches)
+    if call.how.groups == 1:
         found = pointwise.forward(call)
         limit = pointwise.microseconds(call, for_input=False) if found else math.inf
         own = winograd.microseconds(call, "forward")
@@ -124,6 +129,10 @@ def _conv2d_candidates(
     how: Convolution,
 ) -> Candidates:
     call = _forward_call(gpu, x, weight, bias, how)
+    if how.depth is not None:
+        configs = implicit_gemm.forward_configs(call)
+        by_images = functools.partial(stacked_planes.forward, call, _forward_dispatches)
+        return _deep_candidates(call, implicit_gemm.forward, configs, by_images)
     candidates = _nchw_candidates(call, _conv2d_tiles, conv_direct.forward)
     if how.groups == 1:
         candidates[GEMM_NCHW] = functools.partial(pointwise.forward, call)
@@ -171,6 +180,42 @@ def _nhwc_candidates(
     return candidates
 
 
+def _deep_product(
+    call: ConvCall, rule: Callable[..., list[Dispatch] | None], name: str
+) -> list[Dispatch] | None:
+    """Return the implicit GEMM of volumes, or None where kernels of images are quicker.
+
+    `name` is that of the pass, as `winograd.microseconds` takes it.
+    """
+    stacked = stacked_planes.stacked(call)
+    few = call.how.groups > 1 and getattr(conv_direct, name)(stacked)
+    if few:
+        return None
+    limit = winograd.microseconds(stacked, name)
+    if call.how.groups == 1:
+        limit = min(limit, _pointwise_microseconds(stacked, name))
+    return rule(call, None, limit + stacked_planes.microseconds(call))
+
+
+def _pointwise_microseconds(call: ConvCall, name: str) -> float:
+    """Return the modelled time of a GEMM of plain images; infinite without one."""
+    if getattr(pointwise, name)(call) is None:
+        return math.inf
+    if name == "weight_vjp":
+        return pointwise.weight_microseconds(call)
+    return pointwise.microseconds(call, for_input=name == "input_vjp")
+
+
+def _deep_candidates(
+    call: ConvCall,
+    rule: Callable[..., Found | None],
+    tile_configs: Mapping[str, TileConfig],
+    stacked: Callable[[], Found],
+) -> Candidates:
+    """Return the candidates for windows along depth, by name."""
+    return {STACKED: stacked, **_nhwc_candidates(call, rule, tile_configs)}
+
+
 def _conv2d_tiles(call: ConvCall) -> Dispatch:
     product = TiledGemm(
         call.weight.shape[0] // call.how.groups,
@@ -206,6 +251,23 @@ def _as_volumes(x: np.ndarray, like: np.ndarray) -> np.ndarray:
     return x.reshape(like.shape[0], like.shape[2], *x.shape[1:]).swapaxes(1, 2)
 
 
+def _stacks(x: np.ndarray, how: Convolution) -> np.ndarray:
+    """Return volumes with the taps along depth as channels; others as they are."""
+    if how.depth is None:
+        return x
+    batch, channels, planes, *size = x.shape
+    lines = x.reshape(batch, channels, planes, math.prod(size))
+    stacks = how.depth.patches(lines, 0).transpose(0, 1, 4, 5, 2, 3)
+    return stacks.reshape(batch, channels * how.depth.kernel[0], -1, *size)
+
+
+def _grouped_filters(weight: np.ndarray, how: Convolution) -> np.ndarray:
+    """Return (groups, channels of a group, channels, height, width) of filters."""
+    rows = weight.shape[0] // how.groups
+    channels = math.prod(weight.shape[1:-2])
+    return weight.reshape(how.groups, rows, channels, *weight.shape[-2:])
+
+
 def _grouped(x: np.ndarray, groups: int) -> np.ndarray:
     """Split the channel dimension into (groups, channels of a group)."""
     return x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
@@ -216,7 +278,7 @@ def _conv2d_input_vjp(
     grad_out: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    size: Pair,
+    size: Shape,
     how: Convolution,
 ) -> Tensor:
     """Return the gradient of a convolution with respect to its images (dgrad).
@@ -230,7 +292,7 @@ def _conv2d_input_vjp_spec(
     grad_out: TensorSpec,
     weight: TensorSpec,
     bias: TensorSpec | None,
-    size: Pair,
+    size: Shape,
     how: Convolution,
 ) -> TensorSpec:
     check_same_dtype("conv2d_input_vjp", grad_out=grad_out, weight=weight, bias=bias)
@@ -258,15 +320,18 @@ def _conv2d_input_vjp_kernel(
     grad_out: StridedSpec,
     weight: StridedSpec,
     bias: StridedSpec | None,
-    size: Pair,
+    size: Shape,
     how: Convolution,
 ) -> Found:
-    return input_dispatches(_input_call(gpu, grad_out, weight, bias, size, how))
+    return _input_dispatches(_input_call(gpu, grad_out, weight, bias, size, how))
 
 
-def input_dispatches(call: ConvCall) -> Found:
+def _input_dispatches(call: ConvCall) -> Found:
     """Return what computes the gradient by the images, by the cost model."""
     found: Found | None
+    if call.how.depth is not None:
+        found = _deep_product(call, implicit_gemm.input_vjp, "input_vjp")
+        return found or stacked_planes.input_vjp(call, _input_dispatches)
     if call.how.groups == 1:
         found = pointwise.input_vjp(call)
         limit = pointwise.microseconds(call, for_input=True) if found else math.inf
@@ -287,10 +352,14 @@ def _conv2d_input_vjp_candidates(
     grad_out: StridedSpec,
     weight: StridedSpec,
     bias: StridedSpec | None,
-    size: Pair,
+    size: Shape,
     how: Convolution,
 ) -> Candidates:
     call = _input_call(gpu, grad_out, weight, bias, size, how)
+    if how.depth is not None:
+        configs = implicit_gemm.input_vjp_configs(call)
+        by_images = functools.partial(stacked_planes.input_vjp, call, _input_dispatches)
+        return _deep_candidates(call, implicit_gemm.input_vjp, configs, by_images)
     candidates = _nchw_candidates(call, _conv2d_input_vjp_tiles, conv_direct.input_vjp)
     if how.groups == 1:
         candidates[GEMM_NCHW] = functools.partial(pointwise.input_vjp, call)
@@ -305,7 +374,7 @@ def _input_call(
     grad_out: StridedSpec,
     weight: StridedSpec,
     bias: StridedSpec | None,
-    size: Pair,
+    size: Shape,
     how: Convolution,
 ) -> ConvCall:
     x = how.x(grad_out, weight, size)
@@ -336,17 +405,31 @@ def _conv2d_input_vjp_reference(
     grad_out: np.ndarray,
     weight: np.ndarray,
     bias: np.ndarray | None,
-    size: Pair,
+    size: Shape,
     how: Convolution,
 ) -> np.ndarray:
-    filters = weight.reshape(how.groups, -1, *weight.shape[1:])
+    filters = _grouped_filters(weight, how)
     images = _as_images(grad_out)
     grad = _grouped(images, how.groups)
     patches = np.einsum("bgohw,gocij->bgchwij", grad, filters, optimize=True)
-    channels = weight.shape[1] * how.groups
+    channels = filters.shape[2] * how.groups
     shape = (images.shape[0], channels, *images.shape[2:], *how.window.kernel)
-    out = how.window.overlap_add(patches.reshape(shape), size)
-    return _as_volumes(out if bias is None else out + bias[:, None, None], grad_out)
+    high, wide = size[-2:]
+    out = how.window.overlap_add(patches.reshape(shape), (high, wide))
+    out = _joined(_as_volumes(out, grad_out), size, how)
+    ones = (1,) * (out.ndim - 2)
+    return out if bias is None else out + bias.reshape(-1, *ones)
+
+
+def _joined(stacks: np.ndarray, size: Shape, how: Convolution) -> np.ndarray:
+    """Undo `_stacks`: each plane is the sum of those in windows along depth."""
+    if how.depth is None:
+        return stacks
+    batch, channels, planes, *plane = stacks.shape
+    taps, line = how.depth.kernel[0], math.prod(plane)
+    windows = stacks.reshape(batch, channels // taps, taps, 1, planes, line)
+    lines = how.depth.overlap_add(windows.transpose(0, 1, 4, 5, 2, 3), (size[0], line))
+    return lines.reshape(batch, channels // taps, *size)
 
 
 @primitive(dtypes=FLOAT, typed="grad_out")
@@ -370,12 +453,10 @@ def _conv2d_weight_vjp_vjp(
     how: Convolution,
     needs: tuple[bool, bool],
 ) -> tuple[Tensor | None, Tensor | None]:
-    height, width = x.layout.shape[-2:]
+    size = how.size(x.layout.shape)
     return (
         _conv2d(x, grad, None, how) if needs[0] else None,
-        _conv2d_input_vjp(grad_out, grad, None, (height, width), how)
-        if needs[1]
-        else None,
+        _conv2d_input_vjp(grad_out, grad, None, size, how) if needs[1] else None,
     )
 
 
@@ -384,9 +465,17 @@ def _conv2d_weight_vjp_kernel(
     gpu: DeviceInfo, grad_out: StridedSpec, x: StridedSpec, how: Convolution
 ) -> Found:
     call = ConvCall.of(gpu, how, x, how.weight(grad_out, x), grad_out)
-    few = conv_direct.weight_vjp(call) if how.groups > 1 else None
+    return _weight_dispatches(call)
+
+
+def _weight_dispatches(call: ConvCall) -> Found:
+    """Return what computes the gradient by the filters, by the cost model."""
+    if call.how.depth is not None:
+        deep = _deep_product(call, implicit_gemm.weight_vjp, "weight_vjp")
+        return deep or stacked_planes.weight_vjp(call, _weight_dispatches)
+    few = conv_direct.weight_vjp(call) if call.how.groups > 1 else None
     own = winograd.microseconds(call, "weight_vjp")
-    summed = pointwise.weight_vjp(call) if how.groups == 1 else None
+    summed = pointwise.weight_vjp(call) if call.how.groups == 1 else None
     limit = pointwise.weight_microseconds(call) if summed else math.inf
     found: Found | None = few or implicit_gemm.weight_vjp(call, None, min(limit, own))
     if found is None and own < math.inf:
@@ -400,6 +489,12 @@ def _conv2d_weight_vjp_candidates(
     gpu: DeviceInfo, grad_out: StridedSpec, x: StridedSpec, how: Convolution
 ) -> Candidates:
     call = ConvCall.of(gpu, how, x, how.weight(grad_out, x), grad_out)
+    if how.depth is not None:
+        configs = implicit_gemm.weight_vjp_configs(call)
+        by_images = functools.partial(
+            stacked_planes.weight_vjp, call, _weight_dispatches
+        )
+        return _deep_candidates(call, implicit_gemm.weight_vjp, configs, by_images)
     candidates = _nchw_candidates(
         call, _conv2d_weight_vjp_tiles, conv_direct.weight_vjp
     )
@@ -445,7 +540,9 @@ def _conv2d_weight_vjp_tiles(call: ConvCall) -> list[Dispatch]:
 def _conv2d_weight_vjp_reference(
     grad_out: np.ndarray, x: np.ndarray, how: Convolution
 ) -> np.ndarray:
-    patches = _grouped(how.window.patches(_as_images(x), 0), how.groups)
+    stacks = _stacks(x, how)
+    patches = _grouped(how.window.patches(_as_images(stacks), 0), how.groups)
     grad = _grouped(_as_images(grad_out), how.groups)
     out = np.einsum("bgohw,bgchwij->gocij", grad, patches, optimize=True)
-    return out.reshape(-1, *out.shape[2:])
+    specs = (TensorSpec(each.shape, FLOAT[0]) for each in (grad_out, x))
+    return out.reshape(how.weight(*specs).shape)

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT, float64
+from ...base.dtype import FLOAT
 from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec
 from ...dispatch.declare import primitive
-from ...ir.kernel_call import Argument, Dispatch, StridedSpec, check_rounds
+from ...ir.kernel_call import Dispatch, StridedSpec
+from ...kernels.conv.columns import col2im_dispatch, im2col_dispatch
 from ...kernels.conv.window import Pair, Window, pair
-from ...kernels.linear import linear_dispatch
-from ...kernels.shader_types import storage_defines
 from ..elementwise.complex_numbers import by_parts
 from ..images import check_fit, check_images, images
 from ..view import reshape
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
     from ...tensor.tensor import Tensor
-
-QUAD = 4
-"""Elements of a vector."""
 
 
 @primitive(dtypes=FLOAT, typed="x")
@@ -41,26 +37,7 @@ def _im2col_spec(x: TensorSpec, window: Window) -> TensorSpec:
 
 @_im2col.kernel
 def _im2col_kernel(gpu: DeviceInfo, x: StridedSpec, window: Window) -> Dispatch:
-    count = math.prod(_im2col_spec(x, window).shape)
-    return _dispatch("conv/im2col", x, x.shape, window, count)
-
-
-def _dispatch(
-    kernel: str, x: StridedSpec, image: Shape, window: Window, count: int
-) -> Dispatch:
-    batch, channels, high, wide = image
-    rows, columns = window.output(high, wide)
-    sides = zip(window.kernel, window.stride, window.padding, window.extra)
-    apart = list(sides)[1] == (1, 1, 0, 0)
-    quads = apart and wide % QUAD == 0 and x.dtype is not float64
-    if quads:
-        wide, columns, count = wide // QUAD, columns // QUAD, count // QUAD
-    names = ("planes", "in_height", "in_width", "out_height", "out_width")
-    sizes = (batch * channels, high, wide, rows, columns)
-    push: dict[str, Argument] = {"x": "x", "out_": "out", **dict(zip(names, sizes))}
-    defines = storage_defines(x.dtype)
-    constants = {**window.constants(), "QUADS": int(quads)}
-    return linear_dispatch(kernel, count, push, constants, defines)
+    return im2col_dispatch(x, window)
 
 
 @_im2col.vjp
@@ -88,9 +65,8 @@ def _col2im_spec(x: TensorSpec, size: Pair, window: Window) -> TensorSpec:
 def _col2im_kernel(
     gpu: DeviceInfo, x: StridedSpec, size: Pair, window: Window
 ) -> Dispatch:
-    check_rounds(gpu, "col2im", math.prod(window.kernel))
-    shape = (*x.shape[:2], *size)
-    return _dispatch("conv/col2im", x, shape, window, math.prod(shape))
+    out = TensorSpec((*x.shape[:2], *size), x.dtype)
+    return col2im_dispatch(gpu, out, window)
 
 
 @_col2im.vjp

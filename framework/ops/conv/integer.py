@@ -13,6 +13,7 @@ from ..movement.slice import narrow
 from ..view import reshape, transpose, unsqueeze
 
 if TYPE_CHECKING:
+    from ...base.shape import Shape
     from ...kernels.conv.window import Pair, Window
     from ...tensor.tensor import Tensor
 
@@ -96,6 +97,75 @@ def integer_conv_transpose2d(
             before = tap[dim] * window.dilation[dim] - window.padding[dim]
             around += [before, size[dim] - before - term.shape[dim + 2]]
         term = pad(term, around)
+        total = term if total is None else total + term
+    assert total is not None, "a window has a tap"
+    return total
+
+
+def integer_conv3d(
+    x: Tensor, weight: Tensor, depth: Window, window: Window, groups: int
+) -> Tensor:
+    """Return the cross-correlation of volumes with filters.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, in_channels, depth, height, width)
+    weight : Tensor, shape (out_channels, in_channels / groups, kernel_d, _h, _w)
+    depth, window : Window
+        Along depth, of (planes, 1), and of planes.
+    groups : int
+    """
+    count, step = depth.output(x.layout.shape[2], 1)[0], depth.stride[0]
+    before, gap = depth.padding[0], depth.dilation[0]
+    padded = pad(x, (0, 0, 0, 0, before, before + depth.extra[0]))
+    total: Tensor | None = None
+    for tap in range(depth.kernel[0]):
+        seen = padded[:, :, tap * gap : tap * gap + (count - 1) * step + 1 : step]
+        term = _of_planes(seen, weight[:, :, tap], window, groups)
+        total = term if total is None else total + term
+    assert total is not None, "a window has a tap"
+    return total
+
+
+def _of_planes(x: Tensor, weight: Tensor, window: Window, groups: int) -> Tensor:
+    """Return the cross-correlation of a volume's planes with filters of images."""
+    return _as_volumes(integer_conv2d(_as_images(x), weight, window, groups), x)
+
+
+def _as_images(x: Tensor) -> Tensor:
+    batch, channels, planes, *size = x.layout.shape
+    return reshape(transpose(x, 1, 2), (batch * planes, channels, *size))
+
+
+def _as_volumes(x: Tensor, like: Tensor) -> Tensor:
+    """Return images as the planes of as many volumes as another has."""
+    batch, _, planes, *_ = like.layout.shape
+    return transpose(reshape(x, (batch, planes, *x.layout.shape[1:])), 1, 2)
+
+
+def integer_conv_transpose3d(
+    x: Tensor, weight: Tensor, size: Shape, depth: Window, window: Window, groups: int
+) -> Tensor:
+    """Return volumes of `size` over which each voxel spreads by filters.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, in_channels, depth, height, width)
+    weight : Tensor, shape (in_channels, out_channels / groups, kernel_d, _h, _w)
+    size : (int, int, int)
+    depth, window : Window
+        As in `integer_conv3d`.
+    groups : int
+    """
+    images, plane = _as_images(x), (size[1], size[2])
+    total: Tensor | None = None
+    for tap in range(depth.kernel[0]):
+        factors = weight[:, :, tap]
+        spread = integer_conv_transpose2d(images, factors, plane, window, groups)
+        term = _apart(_as_volumes(spread, x), 2, depth.stride[0])
+        before = tap * depth.dilation[0] - depth.padding[0]
+        around = before, size[0] - before - term.shape[2]
+        term = pad(term, (0, 0, 0, 0, *around))
         total = term if total is None else total + term
     assert total is not None, "a window has a tap"
     return total

@@ -12,7 +12,6 @@ from vkbackend.framework.base.device import Device
 from vkbackend.framework.base.errors import GradError
 from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.func.batching_rules import RULES
-from vkbackend.framework.ops.conv import phases
 
 INDEX = np.array([[0, 2], [1, 0], [2, 2]])
 
@@ -162,11 +161,6 @@ INDEXED: dict[str, Row] = {
 def arrays(shapes: tuple[tuple[int, ...], ...]) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
     return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
-
-
-def test_phases_of_volumes(place: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phases, "LEAST_RESULTS", 0)
-    test_batches_are_those_of_torch("transposed volumes", place)
 
 
 @pytest.mark.parametrize("name", [*ROWS, *INDEXED])

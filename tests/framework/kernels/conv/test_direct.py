@@ -26,7 +26,6 @@ from vkbackend.framework.base.dtype import DType, float32, float64
 from vkbackend.framework.ir.kernel_call import Dispatch
 from vkbackend.framework.kernels.conv import direct
 from vkbackend.framework.kernels.conv.window import Window
-from vkbackend.framework.ops.conv import phases
 
 PASSES = ("forward", "input_vjp", "weight_vjp")
 WINDOW = Window((3, 3), (1, 1), (1, 1), (1, 1))
@@ -138,18 +137,15 @@ def test_a_transposed_convolution_adds_its_bias(
     assert taken["input_vjp"] == ["conv/direct" if stride == 1 else "conv/depthwise"]
 
 
-@pytest.mark.parametrize("least", [0, phases.LEAST_RESULTS])
 @pytest.mark.parametrize("stride", [(2, 1, 1), (1, 2, 2)])
 @pytest.mark.parametrize("name", ["conv3d", "conv_transpose3d"])
 def test_planes_are_read_and_written_where_they_lie(
     gpu: GpuDevice,
     taken: dict[str, list[str]],
-    least: int,
     name: str,
     stride: tuple[int, int, int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(phases, "LEAST_RESULTS", least)
     skip_where_it_crashes(gpu.gpu.info)
     monkeypatch.setattr(direct, "MIN_TILES", 0)
     options = {"groups": 6, "stride": stride, "padding": 1}

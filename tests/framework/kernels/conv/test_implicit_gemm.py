@@ -52,7 +52,6 @@ from vkbackend.framework.kernels.gemm.tiles import (
 )
 from vkbackend.framework.kernels.gpu_model import H200, SIMT_TILES, TENSOR_CORE_TILES
 from vkbackend.framework.kernels.tensor_cores import convolution_mode
-from vkbackend.framework.ops.conv import phases
 from vkbackend.shader import compiler
 
 Options = dict[str, Any]
@@ -322,31 +321,39 @@ def test_a_transposed_convolution_adds_its_bias_on_matrix_units(
     assert "BIAS" in product.defines
 
 
-# Volumes: windows of several planes, strides, planes in groups, none beside another.
+# Volumes: padding, groups with strides, gaps, planes between each other, of one tap and
+# of two, and whose windows begin within the volume.
 VOLUMES: list[tuple[str, Convolved]] = [
-    ("conv3d", ((2, 16, 3, 4, 8), (24, 16, 3, 3, 3), {"padding": 1})),
+    ("conv3d", ((2, 16, 3, 4, 8), (16, 16, 3, 3, 3), {"padding": 1})),
     ("conv3d", ((2, 6, 5, 7, 5), (8, 3, 2, 3, 2), {"groups": 2, "stride": 2})),
+    ("conv3d", ((3, 8, 6, 3, 5), (8, 8, 3, 2, 2), {"dilation": 2, "padding": 2})),
     (
         "conv_transpose3d",
         ((2, 16, 3, 4, 3), (16, 8, 3, 3, 3), {"stride": 2, "padding": 1}),
     ),
     ("conv_transpose3d", ((2, 16, 3, 4, 4), (16, 8, 3, 3, 3), {"padding": 1})),
+    (
+        "conv_transpose3d",
+        (
+            (1, 8, 3, 4, 4),
+            (8, 8, 3, 1, 1),
+            {"stride": (2, 1, 1), "padding": (2, 0, 0), "output_padding": (1, 0, 0)},
+        ),
+    ),
 ]
 
 
-@pytest.mark.parametrize("least", [0, phases.LEAST_RESULTS])
 @pytest.mark.parametrize("splits", [1, 3])
 @pytest.mark.parametrize(("name", "row"), VOLUMES)
-def test_planes_are_read_and_written_where_they_lie(
+def test_windows_along_depth(
     gpu: GpuDevice,
     taken: dict[str, list[str]],
-    least: int,
     name: str,
     row: Convolved,
     splits: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(phases, "LEAST_RESULTS", least)
+    """No plane is copied but by packing, which copies it once for all phases."""
     monkeypatch.setattr(direct, "MOST_ROWS", 0)  # Which hardware would take it by.
     config = TileConfig(SIMT_TILES[3], splits)
     monkeypatch.setattr(
@@ -359,26 +366,26 @@ def test_planes_are_read_and_written_where_they_lie(
     filters = weight[0] if name == "conv3d" else weight[1]
     check(gpu, (x, weight, (filters,)), options, name=name)
     assert set(taken) == set(PASSES)
+    for pass_, number in (("forward", 1), ("input_vjp", 1), ("weight_vjp", 2)):
+        assert taken[pass_].count("conv/nchw_to_nhwc") == number
+    assert count(taken, "conv/im2col") + count(taken, "conv/col2im") == 0
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-@pytest.mark.parametrize(("name", "row"), VOLUMES[::2])
-def test_planes_on_matrix_units(
+@pytest.mark.parametrize(("name", "row"), VOLUMES[::3])
+def test_windows_along_depth_on_matrix_units(
     gpu: GpuDevice,
-    monkeypatch: pytest.MonkeyPatch,
     split_products: list[Dispatch],
     name: str,
     row: Convolved,
     dtype: str,
 ) -> None:
-    monkeypatch.setattr(phases, "LEAST_RESULTS", 0)
     x, weight, options = row
     check(gpu, (x, weight), options, dtype, 5e-4, name)
     products = [each for each in split_products if "EMULATED" in each.defines]
-    number = 1 if name == "conv3d" else 2
-    assert len(products) == 3 * number
-    # The gradient by the filters has packed planes alone.
-    assert sum("PLANES" in each.constants for each in products) == 2 * number
+    # The transpose has two phases.
+    assert len(products) == (3 if name == "conv3d" else 4)
+    assert all("DEEP" in each.constants for each in products)
 
 
 @pytest.mark.core

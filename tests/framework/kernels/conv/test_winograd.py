@@ -23,7 +23,6 @@ from vkbackend.framework.kernels.conv import winograd
 from vkbackend.framework.kernels.conv.problem import ConvCall
 from vkbackend.framework.kernels.conv.window import Window
 from vkbackend.framework.kernels.gemm.tiles import BF16X3
-from vkbackend.framework.ops.conv import phases
 
 PASSES = ("forward", "input_vjp", "weight_vjp")
 SAME = Window((3, 3), (1, 1), (1, 1), (1, 1))
@@ -124,16 +123,12 @@ def test_a_transposed_convolution_adds_its_bias(
     assert taken["input_vjp"][-1].constants["HAS_BIAS"] == 1
 
 
-@pytest.mark.parametrize("least", [0, phases.LEAST_RESULTS])
 @pytest.mark.parametrize("name", ["conv3d", "conv_transpose3d"])
 def test_planes_are_read_and_written_where_they_lie(
     gpu: GpuDevice,
     taken: dict[str, list[Dispatch]],
-    least: int,
     name: str,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(phases, "LEAST_RESULTS", least)
     options = {"stride": (2, 1, 1), "padding": 1}
     shapes = ((2, 6, 4, 6, 8), (6, 6, 3, 3, 3), (6,))
     check(gpu, shapes, options, bound=3e-6, name=name)
