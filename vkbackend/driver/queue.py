@@ -92,6 +92,17 @@ class TimelinePoint(NamedTuple):
         return f"TimelinePoint({self.queue.name}, {self.value})"
 
 
+class _Wait(NamedTuple):
+    """What waits for a queue's timeline: the value, the structure, and its lock.
+
+    The lock is held while the driver waits, for who closes the device.
+    """
+
+    values: Any
+    reference: Any
+    call: Any
+
+
 def wait_all(points: Iterable[TimelinePoint]) -> None:
     """Wait for every point."""
     for point in points:
@@ -219,7 +230,8 @@ class Queue:
         )
         self._submit_reference = ctypes.byref(self._submit_info)
         # Those that no wait uses at present.
-        self._wait_infos: list[tuple[Any, Any]] = []
+        self._idle_waits: list[_Wait] = []
+        self._counters: list[tuple[Any, Any]] = []
 
     def _create_semaphore(self) -> int:
         kind = runtime.make(
@@ -481,19 +493,19 @@ class Queue:
             deadline = time.monotonic() + timeout_seconds
         elif self._polls and self.poll(value, _POLL_SECONDS):
             return True
-        infos = self._wait_infos
+        waits = self._idle_waits
         try:
-            values, info = infos.pop()
+            wait = waits.pop()
         except IndexError:
-            values, info = self._wait_info()
-        values[0] = value
-        try:
-            return self._wait(value, ctypes.byref(info), deadline)
-        finally:
-            infos.append((values, info))
+            wait = self._make_wait()
+        wait.values[0] = value
+        reached = self._wait(value, wait, deadline)
+        # Not after an interrupt, which may have left its lock held.
+        waits.append(wait)
+        return reached
 
-    def _wait_info(self) -> tuple[Any, Any]:
-        """Return a wait for the timeline: the value to set, and the structure."""
+    def _make_wait(self) -> _Wait:
+        """Return what waits for the timeline, for one wait at a time."""
         values = (ctypes.c_uint64 * 1)()
         info = runtime.make(
             vk.VkSemaphoreWaitInfo,
@@ -501,27 +513,36 @@ class Queue:
             pSemaphores=[self.semaphore],
             pValues=values,
         )
-        return values, info
+        return _Wait(values, ctypes.byref(info), threading.RLock())
 
     def poll(self, value: int, seconds: float) -> bool:
         """Wait for a short time by polling; return whether `value` was reached.
 
         On a software device, which needs the processor, it only looks.
         """
-        until = time.monotonic() + seconds
-        if self.reached(value):
+        if value <= self.completed:
             return True
-        if not self._polls:
-            return False
         # A loss shows in the counter's query, and what was unconfirmed is resolved.
-        counter = ctypes.c_uint64()
-        reference = ctypes.byref(counter)
-        while time.monotonic() < until:
+        self._logical.check_lost()
+        self._logical.confirm_submission()
+        counters = self._counters
+        try:
+            counter, reference = counters.pop()
+        except IndexError:
+            counter = ctypes.c_uint64()
+            reference = ctypes.byref(counter)
+        try:
             if self._query_counter(value, counter, reference):
                 return True
-        return False
+            until = time.monotonic() + seconds if self._polls else 0.0
+            while time.monotonic() < until:
+                if self._query_counter(value, counter, reference):
+                    return True
+            return False
+        finally:
+            counters.append((counter, reference))
 
-    def _wait(self, value: int, reference: Any, deadline: float | None) -> bool:
+    def _wait(self, value: int, wait: _Wait, deadline: float | None) -> bool:
         """Wait in slices, in which the driver blocks."""
         logical = self._logical
         while True:
@@ -533,7 +554,7 @@ class Queue:
             left = _WAIT_SLICE_SECONDS
             if deadline is not None:
                 left = min(left, max(0.0, deadline - time.monotonic()))
-            result = self._wait_slice(value, reference, int(left * _NANOSECONDS))
+            result = self._wait_slice(value, wait, int(left * _NANOSECONDS))
             if result == vk.VK_SUCCESS:
                 self.completed = max(self.completed, value)
                 return True
@@ -542,10 +563,10 @@ class Queue:
             if deadline is not None and time.monotonic() >= deadline:
                 return False
 
-    def _wait_slice(self, value: int, reference: Any, nanoseconds: int) -> int:
+    def _wait_slice(self, value: int, wait: _Wait, nanoseconds: int) -> int:
         """Wait for one slice; return the driver's result."""
-        logical, wait = self._logical, self._functions.vkWaitSemaphores
-        handle, call = logical.handle, threading.RLock()
+        logical, ask = self._logical, self._functions.vkWaitSemaphores
+        handle, call, reference = logical.handle, wait.call, wait.reference
         with call:
             try:
                 logical.unlocked_calls.add(call)
@@ -553,7 +574,7 @@ class Queue:
                 # and its semaphore is gone.
                 if value <= self.completed:
                     return vk.VK_SUCCESS
-                return int(wait(handle, reference, nanoseconds))
+                return int(ask(handle, reference, nanoseconds))
             finally:
                 logical.unlocked_calls.discard(call)
 
