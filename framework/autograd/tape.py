@@ -6,6 +6,7 @@ import functools
 import itertools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from ..base.errors import GradError
@@ -572,22 +573,34 @@ def shown_as(name: str | Callable[..., str], *parameters: str) -> Callable[[F], 
     def decorate(function: F) -> F:
         places = [*parameter_stars(function)]
         wanted = [(places.index(each), each) for each in parameters]
+        last = max([place for place, _ in wanted], default=-1)
+        # Of one alone none is given twice: it is looked at where there is a gradient.
+        among = itemgetter(*[place for place, _ in wanted]) if len(wanted) > 1 else None
 
-        @functools.wraps(function)
-        def shown(*args: Any, **kwargs: Any) -> Any:
-            given = [
+        def named(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any]:
+            return [
                 args[place] if place < len(args) else kwargs.get(each)
                 for place, each in wanted
             ]
-            if len(given) > 1 and len({*map(id, given)}) < len(given):
-                given = distinct(given)
-                own = {each: x for (_, each), x in zip(wanted, given)}
-                args = tuple([own.get(each, x) for each, x in zip(places, args)])
-                kwargs |= {each: x for each, x in own.items() if each in kwargs}
+
+        @functools.wraps(function)
+        def shown(*args: Any, **kwargs: Any) -> Any:
+            given: Sequence[Any] = ()
+            if among is not None:
+                given = among(args) if last < len(args) else named(args, kwargs)
+                if len({*map(id, given)}) < len(given):
+                    given = distinct(given)
+                    own = {each: x for (_, each), x in zip(wanted, given)}
+                    args = tuple([own.get(each, x) for each, x in zip(places, args)])
+                    kwargs |= {each: x for each, x in own.items() if each in kwargs}
             results = function(*args, **kwargs)
-            several = isinstance(results, tuple)
-            if not several and results.grad_node is None:
+            outs = results if isinstance(results, tuple) else (results,)
+            for out in outs:
+                if out.grad_node is not None:
+                    break
+            else:
                 return results
+            given = given or named(args, kwargs)
             # A number is no input of PyTorch's overloads that take one.
             inputs = [
                 each if isinstance(each, TensorCore) else None
@@ -596,7 +609,7 @@ def shown_as(name: str | Callable[..., str], *parameters: str) -> Callable[[F], 
             ]
             before = [each.grad_node for each in inputs if each is not None]
             said = name if isinstance(name, str) else name(*args, **kwargs)
-            for out in results if several else (results,):
+            for out in outs:
                 # An input that is returned as it is keeps its node.
                 if said and out.grad_node is not None and out.grad_node not in before:
                     show_as(out, said, *inputs)
