@@ -36,6 +36,8 @@ CALLS: dict[str, tuple[int, Callable[..., object]]] = {
     "conj": (4, lambda x, y, w, b: fw.conj(x)),
     "cat": (24, lambda x, y, w, b: fw.cat([x, y])),
     "sum": (30, lambda x, y, w, b: x.sum(1)),
+    "cumprod": (8, lambda x, y, w, b: fw.cumprod(x, 0)),
+    "topk": (14, lambda x, y, w, b: fw.topk(x, 2)),
     "softmax": (20, lambda x, y, w, b: x.softmax(-1)),
     "layer_norm": (27, lambda x, y, w, b: functional.layer_norm(x, (8,), b, b)),
     "matmul": (13, lambda x, y, w, b: x @ w),

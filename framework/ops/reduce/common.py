@@ -66,7 +66,7 @@ def in_storage(x: Tensor) -> Tensor:
 
     Its own, or the 32-bit one of its kind where the device cannot store it.
     """
-    dtype, device = x.dtype, x.device
+    dtype, device = x.array.value.dtype, x.device
     if dtype.itemsize >= 4 or not isinstance(device, GpuDevice):
         return x
     feature = dtype.storage_feature
@@ -77,7 +77,7 @@ def in_storage(x: Tensor) -> Tensor:
 
 def as_dtype_of(x: Tensor, dtype: DType) -> Tensor:
     """Return the tensor in a dtype; itself if it has it."""
-    return x if x.dtype is dtype else cast(x, dtype)
+    return x if x.array.value.dtype is dtype else cast(x, dtype)
 
 
 def readable(x: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]:

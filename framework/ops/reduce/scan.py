@@ -8,12 +8,13 @@ import numpy as np
 
 from ...autograd.engine import is_grad_enabled
 from ...autograd.tape import show_as, shown_as
-from ...base.dtype import NUMERIC, DType, DTypeLike, as_dtype, bool_, int32
+from ...base.dtype import NUMERIC, DTypeLike, as_dtype, bool_, int32
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, normalize_dim
 from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import primitive
+from ...dispatch.replays import replays
 from ...eager.base_tensor import TensorCore
 from ...ir.kernel_call import (
     Dispatch,
@@ -163,11 +164,14 @@ def _prepared(
 ) -> tuple[Tensor, int]:
     """Return `x` in the dtype of the result, and the dimension."""
     at = normalize_dim(name, dim, len(x.layout.shape) or 1)
-    wanted: DType = x.dtype if x.dtype.is_differentiable else whole_dtype(x)
-    return as_dtype_of(x, wanted if dtype is None else as_dtype(dtype)), at
+    own = x.array.value.dtype
+    if dtype is None:
+        return (x if own.is_differentiable else as_dtype_of(x, whole_dtype(x))), at
+    return as_dtype_of(x, as_dtype(dtype)), at
 
 
 @autocast_float32_on_device
+@replays
 def cumsum(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the sums of all elements up to each, along a dimension.
 
@@ -197,6 +201,7 @@ def cumsum(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
 
 
 @autocast_float32_on_device
+@replays
 @shown_as("CumprodBackward0", "x")
 def cumprod(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the products of all elements up to each, along a dimension.
