@@ -1,7 +1,7 @@
 """Gamma function, element by element: its logarithm, derivatives, incomplete integrals.
 
-On a device they are computed in float32 by `glsl/lib/math/gamma.glsl`, and but for the
-integrals in float64 by `glsl/lib/double/gamma.glsl`; the references compute in float64.
+On a device they are computed in float32 by `glsl/lib/math/gamma.glsl`, in float64 by
+`glsl/lib/double/gamma.glsl`; the references compute in float64.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...autograd.tape import shown_as
-from ...base.dtype import FLOAT, SINGLE
+from ...base.dtype import FLOAT
 from ...base.errors import GradError, ShapeError
 from ...base.validation import as_int
 from ...dispatch.declare import elementwise
@@ -313,7 +313,6 @@ def _tail_by_quadrature(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     glsl="precise_igamma(x, other)",
     reference=lambda x, other: _host_incomplete(x, other)[0].astype(x.dtype),
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
 )
 def igamma(x: Tensor, other: Tensor) -> Tensor:
     """Return the regularised lower incomplete gamma function.
@@ -352,7 +351,6 @@ def _density(x: Tensor, other: Tensor) -> Tensor:
     glsl="precise_igammac(x, other)",
     reference=lambda x, other: _host_incomplete(x, other)[1].astype(x.dtype),
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
 )
 def igammac(x: Tensor, other: Tensor) -> Tensor:
     """Return the regularised upper incomplete gamma function, 1 - igamma(x, other).
