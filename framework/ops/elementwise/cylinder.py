@@ -1,8 +1,8 @@
 """Bessel functions J, Y and K of orders 0 and 1, and Airy's, element by element.
 
-On a device J, Y and K are polynomials, of float32 in `glsl/lib/math/cylinder.glsl` and
-of float64 in `glsl/lib/double/cylinder.glsl`; Airy's is an integral, in float32. The
-references compute in float64, by series near 0 and by the integral beyond.
+On a device they are polynomials, of float32 in `glsl/lib/math/cylinder.glsl` and of
+float64 in `glsl/lib/double/cylinder.glsl`. The references compute in float64, by series
+near 0 and by an integral beyond.
 """
 
 from __future__ import annotations
@@ -246,7 +246,6 @@ def scaled_modified_bessel_k1_vjp(grad: Tensor, x: Tensor, out: Tensor) -> Tenso
     glsl="precise_airy(x)",
     reference=_reference(_host_airy),
     dtypes=(float32, float64),
-    device_dtypes=(float32,),
     fractional=True,
 )
 def airy_ai(x: Tensor) -> Tensor:

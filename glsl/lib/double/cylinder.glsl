@@ -1,4 +1,4 @@
-// Bessel functions J, Y and K of order 0 and 1, of float64
+// Bessel functions J, Y and K of order 0 and 1, and Airy's function, of float64
 //
 // As of float32: the polynomials are right to 2^-50 of the largest value.
 
@@ -381,3 +381,129 @@ double precise_k1(double x) { return decaying_1(x, false); }
 double precise_k0e(double x) { return decaying_0(x, true); }
 
 double precise_k1e(double x) { return decaying_1(x, true); }
+
+// Airy's function as of float32: near 0 in v, beyond over its decay; below as cosine and sine of a phase
+// with slow factors P and Q / t (DLMF 9.7.9), like J and Y far from 0
+double near_airy(double v) {
+    double y = -6.077851440955447e-09lf;
+    y = fma(y, v, 2.7881612803883077e-08lf);
+    y = fma(y, v, 2.4187467808081085e-08lf);
+    y = fma(y, v, -4.4936649755056036e-07lf);
+    y = fma(y, v, 9.685357550822373e-07lf);
+    y = fma(y, v, 2.0196143026900927e-06lf);
+    y = fma(y, v, -1.4979586315831183e-05lf);
+    y = fma(y, v, 2.158631373747993e-05lf);
+    y = fma(y, v, 7.323731761645461e-05lf);
+    y = fma(y, v, -0.0003579188542972119lf);
+    y = fma(y, v, 0.00030961573559508637lf);
+    y = fma(y, v, 0.0017882563145818515lf);
+    y = fma(y, v, -0.005936100794287372lf);
+    y = fma(y, v, 0.0018283753088881743lf);
+    y = fma(y, v, 0.028564440853544263lf);
+    y = fma(y, v, -0.06264260741495097lf);
+    y = fma(y, v, -0.016288585047347422lf);
+    y = fma(y, v, 0.27541424278085813lf);
+    y = fma(y, v, -0.3639562151593406lf);
+    y = fma(y, v, -0.33304537005232593lf);
+    y = fma(y, v, 1.3865588181699273lf);
+    y = fma(y, v, -0.8451749483701702lf);
+    y = fma(y, v, -1.7007395754296375lf);
+    y = fma(y, v, 2.7066263579750145lf);
+    y = fma(y, v, 0.0012399139199335298lf);
+    y = fma(y, v, -2.176202708197827lf);
+    y = fma(y, v, 0.7729674180060261lf);
+    y = fma(y, v, 0.4642565777488694lf);
+    return y;
+}
+
+double above_airy(double v) {
+    double y = 1.6842572938940016e-07lf;
+    y = fma(y, v, -2.1470046505093352e-07lf);
+    y = fma(y, v, -1.1149251340673908e-06lf);
+    y = fma(y, v, 1.4188954622683423e-06lf);
+    y = fma(y, v, 3.3991741424837473e-06lf);
+    y = fma(y, v, -4.3218640327641915e-06lf);
+    y = fma(y, v, -6.2406237411527874e-06lf);
+    y = fma(y, v, 7.92819768006242e-06lf);
+    y = fma(y, v, 7.677961835422573e-06lf);
+    y = fma(y, v, -9.749501262683577e-06lf);
+    y = fma(y, v, -6.633121481222332e-06lf);
+    y = fma(y, v, 8.416693835246714e-06lf);
+    y = fma(y, v, 4.164392736612999e-06lf);
+    y = fma(y, v, -5.2870414933575555e-06lf);
+    y = fma(y, v, -1.8485592265289971e-06lf);
+    y = fma(y, v, 2.33400085637031e-06lf);
+    y = fma(y, v, 7.170693480640437e-07lf);
+    y = fma(y, v, -9.384157287179475e-07lf);
+    y = fma(y, v, 8.806352657649145e-08lf);
+    y = fma(y, v, -1.9993495014667776e-07lf);
+    y = fma(y, v, 6.750049785175981e-07lf);
+    y = fma(y, v, -1.1482400418979874e-06lf);
+    y = fma(y, v, 1.9695682021426143e-06lf);
+    y = fma(y, v, -3.5930904044022723e-06lf);
+    y = fma(y, v, 6.812824106702455e-06lf);
+    y = fma(y, v, -1.3509572256182356e-05lf);
+    y = fma(y, v, 2.8348645526588702e-05lf);
+    y = fma(y, v, -6.394693306467591e-05lf);
+    y = fma(y, v, 0.00015887239226990466lf);
+    y = fma(y, v, -0.00045305765556165594lf);
+    y = fma(y, v, 0.0016082764345494705lf);
+    y = fma(y, v, -0.008754704350941365lf);
+    y = fma(y, v, 0.27099888553414014lf);
+    return y;
+}
+
+double below_airy_p(double v) {
+    double y = 1.861129928869604e-12lf;
+    y = fma(y, v, -3.877702017549419e-12lf);
+    y = fma(y, v, 1.4756745777989362e-12lf);
+    y = fma(y, v, -4.894567283461339e-12lf);
+    y = fma(y, v, 2.6314696602403106e-11lf);
+    y = fma(y, v, -7.427366609792182e-11lf);
+    y = fma(y, v, 2.2306763023578285e-10lf);
+    y = fma(y, v, -7.919365770811413e-10lf);
+    y = fma(y, v, 3.2417833511874295e-09lf);
+    y = fma(y, v, -1.5925524010948765e-08lf);
+    y = fma(y, v, 1.0042139566285106e-07lf);
+    y = fma(y, v, -9.054529364044547e-07lf);
+    y = fma(y, v, 1.4258707704894227e-05lf);
+    y = fma(y, v, -0.0006209941418028796lf);
+    y = fma(y, v, 0.999363720981151lf);
+    return y;
+}
+
+double below_airy_q(double v) {
+    double y = 2.6773160854306283e-12lf;
+    y = fma(y, v, -5.364562051756384e-12lf);
+    y = fma(y, v, 1.1608255880383953e-12lf);
+    y = fma(y, v, -4.410920236040198e-12lf);
+    y = fma(y, v, 2.9856971498401636e-11lf);
+    y = fma(y, v, -7.876712796975639e-11lf);
+    y = fma(y, v, 2.1551335200063143e-10lf);
+    y = fma(y, v, -7.043134531220488e-10lf);
+    y = fma(y, v, 2.6099127273925556e-09lf);
+    y = fma(y, v, -1.1307065660031785e-08lf);
+    y = fma(y, v, 6.055758192860693e-08lf);
+    y = fma(y, v, -4.3588133980415587e-07lf);
+    y = fma(y, v, 4.877086328231436e-06lf);
+    y = fma(y, v, -0.00011383719091756563lf);
+    y = fma(y, v, 0.0129016076581227lf);
+    return y;
+}
+
+double airy_phase(double x) { return 0.6666666666666666lf * x * sqrt(x); }
+
+double precise_airy(double x) {
+    double high = max(x, 1.0lf), above = airy_phase(high);
+    double fallen = above_airy(1.3333333333333333lf / above - 1.0lf) * precise_exp(-above);
+    fallen /= sqrt(sqrt(high));
+    double low = max(-x, 4.0lf), below = airy_phase(low), t = 5.333333333333333lf / below;
+    double sine = precise_sin(below), cosine = precise_cos(below), v = fma(2.0lf * t, t, -1.0lf);
+    // Cosine and sine, times sqrt(2), of the phase less pi / 4
+    double wave = below_airy_p(v) * (cosine + sine) + t * below_airy_q(v) * (sine - cosine);
+    wave *= 0.3989422804014327lf / sqrt(sqrt(low));
+    double inner = min(max(x, -4.0lf), 1.0lf);
+    double near = near_airy(fma(inner, 0.4lf, 0.6lf)), far = x < 0.0lf ? wave : fallen;
+    double value = x > -4.0lf && x < 1.0lf ? near : far;
+    return x != x || abs(x) == INFINITE_DOUBLE ? NAN_DOUBLE : value;
+}

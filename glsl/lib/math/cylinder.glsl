@@ -1,25 +1,15 @@
 // Bessel functions J, Y and K of order 0 and 1, and Airy's function, of float32
 //
-// J, Y and K by polynomials, which interpolate at the nodes of Chebyshev: near 0 in
+// By polynomials, which interpolate at the nodes of Chebyshev: near 0 in
 // v = 2 (x / border)^2 - 1, between -1 and 1, far from it in 1 / x. Errors are 2^-26 of the
-// largest value. The one far from it, which takes several times as long, is a branch.
-//
-// Airy's function is K of order 1/3 beyond its series (DLMF 9.4), and with
-// cosh(t) = 1 + s * s / z in DLMF 10.32.9,
-//
-//     exp(z) K(z) = sqrt(2 / z) times the integral over s from 0 of
-//         exp(-s * s) cosh(2 order asinh(w)) / sqrt(1 + w * w),  w * w = s * s / (2 z),
-//
-// which the trapezoidal rule gives to exp(-2 pi / SPACING times the distance of the
-// singularity): 2^-27 with 10 nodes.
+// largest value. The one far from it, which takes several times as long for J and Y, is a
+// branch of theirs.
 
 #include "arithmetic.glsl"
 #include "exponential.glsl"
 #include "trigonometric.glsl"
 
 const float BESSEL_BORDER = 5.0;
-const float SPACING = 0.45;
-const uint QUADRATURE_NODES = 10u;
 
 // J in v, for x up to BESSEL_BORDER; of order 1 over x
 float near_j0(float v) {
@@ -193,56 +183,78 @@ float precise_k0e(float x) { return decaying_0(x, true); }
 
 float precise_k1e(float x) { return decaying_1(x, true); }
 
-// 1 / sqrt(1 + i q) for q >= 0, with the root itself, a + i b, in `root`
-vec2 inverse_root(float q, out vec2 root) {
-    float size = precise_hypot(1.0, q);
-    root.x = sqrt(0.5 * (size + 1.0));
-    root.y = 0.5 * q / root.x;
-    return vec2(root.x, -root.y) / size;
+// Airy's function: near 0 in v, beyond over its decay; below as cosine and sine of a phase
+// with slow factors P and Q / t (DLMF 9.7.9), like J and Y far from 0
+float near_airy(float v) {
+    float y = 0.000485812652;
+    y = fma(y, v, 0.000464065055);
+    y = fma(y, v, -0.00617904687);
+    y = fma(y, v, 0.00412767181);
+    y = fma(y, v, 0.0287690091);
+    y = fma(y, v, -0.0648753471);
+    y = fma(y, v, -0.0163956335);
+    y = fma(y, v, 0.276698429);
+    y = fma(y, v, -0.363922011);
+    y = fma(y, v, -0.333483055);
+    y = fma(y, v, 1.38655252);
+    y = fma(y, v, -0.845090696);
+    y = fma(y, v, -1.70073898);
+    y = fma(y, v, 2.7066182);
+    y = fma(y, v, 0.00123989209);
+    y = fma(y, v, -2.1762024);
+    y = fma(y, v, 0.772967418);
+    y = fma(y, v, 0.464256576);
+    return y;
 }
 
-float airy_series(float x) {
-    float cube = x * x * x, even = 0.355028054, odd = -0.258819404 * x, sum = even + odd;
-    for (uint k = 0u; k < 8u; ++k) {
-        float m = 3.0 * float(k);
-        even *= cube / ((m + 2.0) * (m + 3.0));
-        odd *= cube / ((m + 3.0) * (m + 4.0));
-        sum += even + odd;
-    }
-    return sum;
+float above_airy(float v) {
+    float y = 6.24507349e-06;
+    y = fma(y, v, -1.06103537e-05);
+    y = fma(y, v, 1.44032167e-06);
+    y = fma(y, v, -4.76973455e-06);
+    y = fma(y, v, 3.09614231e-05);
+    y = fma(y, v, -6.81801064e-05);
+    y = fma(y, v, 0.000158380393);
+    y = fma(y, v, -0.000452262142);
+    y = fma(y, v, 0.00160830154);
+    y = fma(y, v, -0.00875474492);
+    y = fma(y, v, 0.270998886);
+    return y;
 }
 
-// DLMF 9.6.1 above 0, 9.2.14 below: K of order 1/3 at 2/3 |x|^(3/2), or at i times it
+float below_airy_p(float v) {
+    float y = 1.047867e-07;
+    y = fma(y, v, -9.26445846e-07);
+    y = fma(y, v, 1.42575961e-05);
+    y = fma(y, v, -0.000620988824);
+    y = fma(y, v, 0.999363721);
+    return y;
+}
+
+float below_airy_q(float v) {
+    float y = 6.41282147e-08;
+    y = fma(y, v, -4.50997846e-07);
+    y = fma(y, v, 4.87617356e-06);
+    y = fma(y, v, -0.000113833348);
+    y = fma(y, v, 0.0129016077);
+    return y;
+}
+
+float airy_phase(float x) { return 0.666666667 * x * sqrt(x); }
+
 float precise_airy(float x) {
-    if (x != x || abs(x) > 3.4e38) return NOT_A_NUMBER;
-    if (x > -2.3 && x < 1.3) return airy_series(x);
-    float size = abs(x), root = sqrt(size), zeta = 0.666666667 * size * root;
-    vec2 sum = vec2(0.5, 0.0), unit;
-    for (uint k = 1u; k <= QUADRATURE_NODES; ++k) {
-        float square = SPACING * SPACING * float(k * k), q = 0.5 * square / zeta;
-        float weight = precise_exp(-square);
-        if (x > 0.0) {
-            float hyperbola = sqrt(1.0 + q);
-            float power = precise_exp(0.666666667 * precise_log(sqrt(q) + hyperbola));
-            sum.x += weight * 0.5 * (power + 1.0 / power) / hyperbola;
-            continue;
-        }
-        vec2 inverse = inverse_root(q, unit);
-        vec2 both = unit + sqrt(0.5 * q);
-        float power = precise_exp(0.333333333 * precise_log(dot(both, both)));
-        float angle = 0.666666667 * precise_atan2(both.y, both.x);
-        vec2 hyperbolic = 0.5 * vec2((power + 1.0 / power) * precise_cos(angle),
-                                     (power - 1.0 / power) * precise_sin(angle));
-        sum += weight * vec2(dot(hyperbolic, vec2(inverse.x, -inverse.y)),
-                             dot(hyperbolic, inverse.yx));
-    }
-    // sqrt(x / 3) sqrt(2 / zeta) is x^(-1/4).
-    float scale = SPACING * inversesqrt(root);
-    if (x > 0.0) return 0.318309886 * scale * sum.x * precise_exp(-zeta);
-    float sine = precise_sin(zeta), cosine = precise_cos(zeta);
-    // Re[(sum.x - i sum.y) exp(i (pi / 4 - zeta))] times sqrt(2)
-    float turned = sum.x * (cosine + sine) + sum.y * (cosine - sine);
-    return 0.450158158 * scale * turned;
+    float high = max(x, 1.0), above = airy_phase(high);
+    float fallen = above_airy(1.33333333 / above - 1.0) * precise_exp(-above);
+    fallen /= sqrt(sqrt(high));
+    float low = max(-x, 4.0), below = airy_phase(low), t = 5.33333333 / below;
+    float sine = precise_sin(below), cosine = precise_cos(below), v = fma(2.0 * t, t, -1.0);
+    // Cosine and sine, times sqrt(2), of the phase less pi / 4
+    float wave = below_airy_p(v) * (cosine + sine) + t * below_airy_q(v) * (sine - cosine);
+    wave *= 0.39894228 / sqrt(sqrt(low));
+    float inner = min(max(x, -4.0), 1.0);
+    float near = near_airy(fma(inner, 0.4, 0.6)), far = x < 0.0 ? wave : fallen;
+    float value = x > -4.0 && x < 1.0 ? near : far;
+    return x != x || abs(x) > 3.4e38 ? NOT_A_NUMBER : value;
 }
 
 #ifdef FLOAT64

@@ -38,8 +38,6 @@ TWINS = ("bfloat16", "uint8", "uint16", "int16", "uint64")
 # For each number of tensors an element-wise op that the gate tries in every layout and
 # sample: one generator reads and broadcasts the operands of all.
 EXEMPLARY = ("exp", "add", "where", "adam_step_capturable")
-# SwiftShader compiles its kernel for a minute; the wide tier lets it.
-COMPILED_LONG = ("airy_ai",)
 # Results are rounded from float32, so that none is exact in another order.
 ROUNDED = ("float16", "bfloat16")
 # The function takes complex numbers, of which the op takes parts.
@@ -207,7 +205,7 @@ def tier(name: str, sample: Sample, dtype: DType, layout: str) -> str:
     strided = layout != "contiguous" and elementwise and name not in EXEMPLARY
     if strided or repeats(name, sample):
         return "wide"
-    if sample is not CASES[name].samples[0] or name in COMPILED_LONG:
+    if sample is not CASES[name].samples[0]:
         return ""
     if dtype.itemsize == 4:
         return "core" if layout in ("contiguous", "stepped") else ""
