@@ -62,7 +62,9 @@ PERSISTENT_WORKGROUP = 256
 
 REGISTERS, OTHER_REGISTERS = 244, 48
 """Words of weights, sums and given gates that an invocation of such a workgroup holds:
-on NVIDIA, where it has 255 registers, and elsewhere. They are estimates."""
+on NVIDIA, where it has 255 registers, and elsewhere, an estimate. With 244 all steps of
+an Elman layer of 64 x 256 states take 74 us where launches take 284, of an LSTM of 8 x
+128 states 77 and 218; with 200 their weights would not fit."""
 
 PERSISTENT_ROWS = (1, 2, 4, 8, 16)
 """Rows of the batch that a workgroup takes through all steps."""
@@ -88,17 +90,20 @@ EDGE = 16
 """Rows and columns of a cooperative matrix."""
 
 LEAST_DEPTH = 128
-"""K from which 16-bit steps that are launches take tensor cores. An estimate."""
+"""K from which 16-bit steps that are launches may take tensor cores."""
+
+LEAST_PRODUCTS, MOST_PRODUCTS = 3 << 24, 1 << 28
+"""Multiply-adds of such a step from which it takes them, and up to which it has its own
+kernel there. It takes 9 us however small: an LSTM of 64 x 256 float16 states 587 us in
+place of 386, one of 64 x 512 states 634 in place of 762 (with gradients 1692, 1954),
+one of 64 x 1024 states 1.4 ms in place of 3.2 by products, one of 512 x 512 states 2.9
+in place of 2.0."""
 
 COOPMAT_TILES = tuple(itertools.product((16, 32, 64), (16, 32)))
 """States of a tile on tensor cores, and its units."""
 
 MOST_FRAGMENTS = 8
 """Most fragments of sums of a subgroup: two with four in flight have 160 registers."""
-
-TENSOR_CORE_FACTOR = 16
-"""How much larger a step may be on tensor cores, and how much quicker its products are.
-An estimate: rates of products differ by 8, and here both wait for weights."""
 
 SLICES_OF_K = 8
 """Invocations that divide K, by `recurrent/persistent_product`."""
@@ -278,8 +283,7 @@ def steps_fit(
         gpu.max_workgroup_invocations >= WORKGROUP and gpu.max_shared_memory >= SHARED
     )
     cores = on_tensor_cores(gpu, dtype, units)
-    largest = LARGEST * (TENSOR_CORE_FACTOR if cores else 1)
-    is_small = batch * units * units * parts <= largest
+    is_small = batch * units * units * parts <= (MOST_PRODUCTS if cores else LARGEST)
     is_small &= batch <= TILES[-1][0] * MAX_GROUPS
     return gpu.target.cheap_barriers and has_dtype and has_room and is_small
 
@@ -297,9 +301,11 @@ def on_tensor_cores(gpu: DeviceInfo, dtype: DType, units: int) -> bool:
 def coopmat_tile(gpu: DeviceInfo, steps: Steps, parts: int) -> CoopmatTile | None:
     """Return the tile of a step of `parts` rows of weights a unit on tensor cores.
 
-    It is the one with which a multiprocessor loads least, None without tensor cores.
+    It is the one with which a multiprocessor loads least, None without tensor cores and
+    for what is quicker without.
     """
-    if not on_tensor_cores(gpu, steps.dtype, steps.units):
+    products = steps.batch * steps.columns * steps.depth
+    if products < LEAST_PRODUCTS or not on_tensor_cores(gpu, steps.dtype, steps.units):
         return None
     best, least = None, 0
     for rows, units in COOPMAT_TILES:
@@ -355,9 +361,7 @@ def persistent_tile(gpu: DeviceInfo, steps: Steps) -> PersistentTile | None:
     if gpu.max_workgroup_invocations < PERSISTENT_WORKGROUP or largest >= 1 << 31:
         return None
     products = steps.batch * steps.columns * steps.depth
-    cores = on_tensor_cores(gpu, steps.dtype, steps.units)
-    rate = STEP_PRODUCTS * (TENSOR_CORE_FACTOR if cores else 1)
-    shortest = steps.steps * (STEP_MICROSECONDS + products / rate)
+    shortest = steps.steps * (STEP_MICROSECONDS + products / STEP_PRODUCTS)
     best = None
     for rows, together in itertools.product(PERSISTENT_ROWS, (1, 2, 4)):
         groups = ceil_div(steps.batch, rows)

@@ -191,7 +191,10 @@ def with_tensor_cores(info: vkbackend.DeviceInfo) -> vkbackend.DeviceInfo:
     return dataclasses.replace(info, cooperative_matrix=shapes, supported=supported)
 
 
-def test_tiles_on_tensor_cores(nvidia: vkbackend.DeviceInfo) -> None:
+def test_tiles_on_tensor_cores(
+    nvidia: vkbackend.DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recurrent, "LEAST_PRODUCTS", 0)
     info = with_tensor_cores(nvidia)
     for kind, batch, units in itertools.product(
         PARTS, (1, 16, 37, 64, 500), (128, 1008)
@@ -220,6 +223,10 @@ def test_which_steps_take_tensor_cores(nvidia: vkbackend.DeviceInfo) -> None:
         assert not on_tensor_cores(info, dtype, units)
     assert steps_fit(info, float16, 64, 1024, 4)
     assert not steps_fit(nvidia, float16, 64, 1024, 4)
+    assert not steps_fit(info, float16, 128, 1024, 4)
+    # Small ones take no longer without.
+    assert coopmat_tile(info, layer("LSTM", 64, 512, float16), 4) is not None
+    assert coopmat_tile(info, layer("LSTM", 64, 256, float16), 4) is None
     step, *_ = forward_dispatches(
         info, "LSTM", given(9, 16, 4096, dtype=float16), given(16, 1024), masked=False
     )

@@ -140,6 +140,7 @@ def cores(quick: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
     """Return the device, whose tensor cores are emulated where it has none."""
     skip_where_it_crashes(quick.gpu.info)
     take("launches", quick, monkeypatch)
+    monkeypatch.setattr(recurrent, "LEAST_PRODUCTS", 0)
     if recurrent.offers(quick.gpu.info, fw.float16, TENSOR_CORES):
         return quick
     # Other kernels go by the size that subgroups have.
