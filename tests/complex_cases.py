@@ -27,7 +27,7 @@ def of_complex(name: str, numpy: Oracle, torch: Oracle, **options: Any) -> Case:
 def transformed(x: np.ndarray, inverse: bool) -> np.ndarray:
     """Return the oracle's transform of rows, times 0.5."""
     made = np.fft.ifft(x, norm="forward") if inverse else np.fft.fft(x)
-    return (0.5 * made).astype(x.dtype)
+    return (0.5 * made).astype(np.result_type(x, np.complex64))
 
 
 def convolved(x: Any, inverse: bool) -> Any:

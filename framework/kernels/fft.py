@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..base.dtype import float32
 from ..base.shape import ceil_div
 from ..ir.kernel_call import (
     Argument,
@@ -188,6 +189,13 @@ def table_size(gpu: DeviceInfo, n: int, columns: bool) -> int:
     return math.lcm(*split) if split else 1
 
 
+def takes_reals(gpu: DeviceInfo, n: int, columns: bool) -> bool:
+    """Return whether kernels read real numbers of rows, or columns, as complex ones."""
+    if not takes_rows(n):
+        return takes_convolutions(gpu, convolution_size(n))
+    return table_size(gpu, n, columns) > 1
+
+
 def takes_columns(gpu: DeviceInfo, n: int) -> bool:
     """Return whether rows that lie beside each other are transformed in place."""
     return fits_columns(gpu, n) or split_columns(gpu, n) is not None
@@ -200,15 +208,18 @@ def fft_dispatches(
     outer, n, *rest = x.shape
     assert takes_rows(n), f"fft: rows of {n} are a convolution's"
     sign = {"INVERSE": int(inverse)}
+    reals = x.dtype is float32
+    macros = {"REALS": "1"} if reals else NONE
     if rest and fits_columns(gpu, n):
         (inner,) = rest
         apart = n * inner, 0, inner
         columns = Columns(apart, apart, 1, inner, n)
-        return [_beside(gpu, outer * inner, n, scale, sign, columns, "x", "out")]
+        rows = outer * inner
+        return [_beside(gpu, rows, n, scale, sign, columns, "x", "out", macros)]
     if not rest and (n == 1 or fits_registers(gpu, n)):
-        return [_in_registers(gpu, outer, n, scale, sign)]
+        return [_in_registers(gpu, outer, n, scale, sign, NONE, macros)]
     inner = rest[0] if rest else 1
-    return _long_rows(gpu, outer, n, inner, inverse, scale)
+    return _long_rows(gpu, outer, n, inner, inverse, scale, reals=reals)
 
 
 def _long_rows(
@@ -220,6 +231,7 @@ def _long_rows(
     scale: float,
     source: str | Scratch = "x",
     out: str | Scratch = "out",
+    reals: bool = False,
 ) -> list[Dispatch]:
     """Return the dispatches that transform rows of any length."""
     if inner == 1 and fits_registers(gpu, n):
@@ -229,7 +241,9 @@ def _long_rows(
     split = split_columns(gpu, n)
     if split:
         sign = {"INVERSE": int(inverse)}
-        return _as_matrix(gpu, outer, split, inner, scale, sign, source, out)
+        ends = Ends(n, n, reals=reals)
+        return _as_matrix(gpu, outer, split, inner, scale, sign, source, out, ends)
+    assert not reals, f"fft: rows of {n} are not transformed of real numbers"
     assert inner == 1, f"fft: columns of {n} are not transformed in place"
     return _passes(gpu, outer, n, inverse, scale, source, out)
 
@@ -243,17 +257,21 @@ class Ends(NamedTuple):
         Numbers of a row of the source, which zeros follow, and of the result.
     before, after : str or None
         Tensors of the factors.
+    reals : bool
+        Whether the source has real numbers.
     """
 
     taken: int
     kept: int
     before: str | None = None
     after: str | None = None
+    reals: bool = False
 
     def macros(self, first: bool) -> dict[str, str]:
         """Return the macros of the kernel that reads rows, or that writes them."""
         tensor = self.before if first else self.after
-        return {"FACTORED_IN" if first else "FACTORED_OUT": "1"} if tensor else {}
+        found = {"FACTORED_IN" if first else "FACTORED_OUT": "1"} if tensor else {}
+        return found | ({"REALS": "1"} if first and self.reals else {})
 
     def arguments(self, first: bool) -> dict[str, Argument]:
         """Return the arguments of this kernel."""
@@ -298,7 +316,7 @@ def _as_matrix(
     sign: Mapping[str, int],
     source: str | Scratch,
     out: str | Scratch,
-    ends: Ends | None = None,
+    ends: Ends,
 ) -> list[Dispatch]:
     """Return the dispatches that transform long rows as matrices, or cubes.
 
@@ -309,7 +327,6 @@ def _as_matrix(
     Source: Bailey, "FFTs in External or Hierarchical Memory", 1990.
     """
     whole, table = math.prod(sizes), math.lcm(*sizes)
-    ends = ends or Ends(whole, whole)
     dispatches = []
     done = 1
     for number, size in enumerate(sizes):
@@ -368,6 +385,11 @@ def _beside(
     return _in_registers(gpu, rows, n, scale, sign, push, macros)
 
 
+def convolution_size(n: int) -> int:
+    """Return the size of the convolution that transforms rows of a length."""
+    return 1 << (2 * n - 2).bit_length()
+
+
 def takes_convolutions(gpu: DeviceInfo, size: int) -> bool:
     """Return whether kernels convolve rows by transforms of a size."""
     return fits_registers(gpu, size) or split_columns(gpu, size) is not None
@@ -382,6 +404,7 @@ def convolution_dispatches(
     scale: float,
     source: str | Scratch = "x",
     out: str | Scratch = "out",
+    reals: bool = False,
 ) -> list[Dispatch]:
     """Return the dispatches that transform rows of any length by a convolution.
 
@@ -398,10 +421,12 @@ def convolution_dispatches(
         Factor of the result.
     source, out : str or Scratch
         Where the numbers and the results are.
+    reals : bool
+        Whether the numbers are real.
     """
     wide = Scratch("wide", 8 * rows * size)
     turns: list[tuple[Ends, str | Scratch, str | Scratch]] = [
-        (Ends(n, size, "chirp", "response"), source, wide),
+        (Ends(n, size, "chirp", "response", reals), source, wide),
         (Ends(size, n, None, "chirp"), wide, out),
     ]
     parts: list[Dispatch] = []

@@ -10,6 +10,8 @@
 // neighbours. So a long row is transformed as a matrix or a cube: first its columns, whose
 // results take factors (TWIDDLED), last its rows, written as columns.
 //
+// REALS: x has real numbers, which are taken as complex ones.
+//
 // grid    one workgroup for ROWS rows, with THREADS invocations each
 // in      x (rows, n) complex64; with REAL_IN (rows, 2 n) float32; with HALVES_IN
 //         (rows, n + 1) complex64; table, exp(-2 pi i k / n) for k below n; with real
@@ -57,8 +59,22 @@ layout(constant_id = 7) const uint CONJUGATED = 0;
 #include "fft/butterfly.glsl"
 #include "fft/halves.glsl"
 
+#if REALS
+layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly
+    buffer Reals { float at[]; };
+#define SOURCE Reals
+vec2 number_at(Reals x, uint i) {
+    return vec2(x.at[i], 0.0);
+}
+#else
+#define SOURCE Numbers
+vec2 number_at(Numbers x, uint i) {
+    return x.at[i];
+}
+#endif
+
 layout(push_constant, std430) uniform Push {
-    Numbers x;
+    SOURCE x;
     Numbers table;
 #if REAL_IN || HALVES_IN
     Numbers halves;
@@ -150,9 +166,9 @@ vec2 times_factor(vec2 value, Numbers factors, uint k) {
 
 #if FACTORED_IN
 // Number k of a row that begins at `begin`, as a convolution takes it
-vec2 taken_number(Numbers x, uint begin, uint k) {
+vec2 taken_number(SOURCE x, uint begin, uint k) {
     if (k >= push.taken) return vec2(0.0);
-    return times_factor(x.at[begin + k], push.in_factors, k);
+    return times_factor(number_at(x, begin + k), push.in_factors, k);
 }
 #endif
 
@@ -165,18 +181,18 @@ void keep(Results out_, uint begin, uint k, vec2 value) {
 
 #if STRIDED
 // Number k + more of a row that begins at `start`; of `more`, all is uniform.
-vec2 number_of(Numbers x, uvec2 start, uint k, uint more) {
+vec2 number_of(SOURCE x, uvec2 start, uint k, uint more) {
     k = start.y + k * push.from[2] + more * push.from[2];
 #if FACTORED_IN
     return taken_number(x, start.x, k);
 #else
-    return x.at[start.x + k];
+    return number_at(x, start.x + k);
 #endif
 }
 #endif
 
 // What the first pass reads as number k of a row of the workgroup
-vec2 given(Numbers x, uint first, uint row, uint k) {
+vec2 given(SOURCE x, uint first, uint row, uint k) {
 #if STRIDED && STAGED
     return number_of(x, starts[row], k, 0u);
 #elif HALVES_IN
@@ -184,7 +200,7 @@ vec2 given(Numbers x, uint first, uint row, uint k) {
 #elif FACTORED_IN
     return taken_number(x, (first + row) * push.taken, k);
 #else
-    return x.at[(first + row) * N + k];
+    return number_at(x, (first + row) * N + k);
 #endif
 }
 
@@ -391,7 +407,8 @@ vec2 given(Numbers x, uint first, uint row, uint k) {
 #define DONE_4 (DONE_3 * FIRST_3 * SECOND_3)
 
 void main() {
-    Numbers x = push.x, table = push.table;
+    SOURCE x = push.x;
+    Numbers table = push.table;
     Results out_ = push.out_;
     uint first = linear_workgroup() * ROWS;
     if (first >= push.rows) return;

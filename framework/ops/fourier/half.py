@@ -29,7 +29,7 @@ def half_transform(x: Tensor, n: int, scale: float, conjugated: bool = False) ->
         return conj(half_transform(x, n, scale))
     half = n // 2
     if n % 2 or not x.is_gpu:
-        made = along(cast(x, x.dtype.to_complex()), x.ndim - 1, False, scale)
+        made = along(x, x.ndim - 1, False, scale)
         return narrow(made, -1, 0, half + 1)
     pairs = numbers_of(reshape(x, (*x.shape[:-1], half, 2)))
     made = along(pairs, pairs.ndim - 1, False, 0.5 * scale)

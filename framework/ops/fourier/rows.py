@@ -17,14 +17,17 @@ from ...kernels.fft import (
     LEAST_BESIDE,
     compiles_rows,
     convolution_dispatches,
+    convolution_size,
     fft_dispatches,
     real_fft_dispatches,
     table_size,
     takes_columns,
     takes_convolutions,
+    takes_reals,
 )
 from ..elementwise.binary import mul
-from ..elementwise.complex_numbers import conj
+from ..elementwise.cast import cast
+from ..elementwise.complex_numbers import _real_part, conj
 from ..movement.rearrange import pad
 from ..movement.slice import narrow
 from ..view import movedim, reshape
@@ -35,41 +38,49 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 
-@primitive(dtypes=COMPLEX, device_dtypes=(complex64,))
-def _fft_rows(x: Tensor, table: Tensor, inverse: bool, scale: float) -> Tensor:
+@primitive(dtypes=(float32, float64, *COMPLEX), device_dtypes=(float32, complex64))
+def _fft_rows(
+    x: Tensor, table: Tensor, inverse: bool, scale: float, real: bool
+) -> Tensor:
     """Return the transforms of rows (rows, n) times `scale`, or of (outer, n, inner).
 
-    `table` is that of `_table`.
+    `table` is that of `_table`; `real` says whether `x` is.
     """
 
 
 @_fft_rows.spec
 def _fft_rows_spec(
-    x: TensorSpec, table: TensorSpec, inverse: bool, scale: float
+    x: TensorSpec, table: TensorSpec, inverse: bool, scale: float, real: bool
 ) -> TensorSpec:
-    return x
+    return TensorSpec(x.shape, x.dtype.to_complex())
 
 
 @_fft_rows.kernel
 def _fft_rows_kernel(
-    gpu: DeviceInfo, x: StridedSpec, table: StridedSpec, inverse: bool, scale: float
+    gpu: DeviceInfo,
+    x: StridedSpec,
+    table: StridedSpec,
+    inverse: bool,
+    scale: float,
+    real: bool,
 ) -> list[Dispatch]:
     return fft_dispatches(gpu, x, inverse, scale)
 
 
 @_fft_rows.vjp
 def _fft_rows_vjp(
-    grad: Tensor, table: Tensor, inverse: bool, scale: float
+    grad: Tensor, table: Tensor, inverse: bool, scale: float, real: bool
 ) -> tuple[Tensor, None]:
-    return _fft_rows(grad, table, not inverse, scale), None
+    found = _fft_rows(grad, table, not inverse, scale, False)
+    return _real_part(found) if real else found, None
 
 
 @_fft_rows.reference
 def _fft_rows_reference(
-    x: np.ndarray, table: np.ndarray, inverse: bool, scale: float
+    x: np.ndarray, table: np.ndarray, inverse: bool, scale: float, real: bool
 ) -> np.ndarray:
     made = np.fft.ifft(x, norm="forward") if inverse else np.fft.fft(x)
-    return (made * scale).astype(x.dtype)
+    return (made * scale).astype(np.result_type(x, np.complex64))
 
 
 @primitive(dtypes=(float32, float64, *COMPLEX), device_dtypes=(float32, complex64))
@@ -208,7 +219,7 @@ def _table(x: Tensor, n: int, columns: bool = False) -> Tensor:
 
 
 def fft_rows(x: Tensor, inverse: bool, scale: float) -> Tensor:
-    """Return the transforms of the rows of a complex matrix, times `scale`.
+    """Return the transforms of the rows of a matrix, times `scale`.
 
     On a device, a row of a length with a prime factor above 31 is a convolution of a
     length without.
@@ -217,23 +228,26 @@ def fft_rows(x: Tensor, inverse: bool, scale: float) -> Tensor:
     Fourier Transform", 1970.
     """
     rows, n = x.shape
-    device = x.device
+    device, x = x.device, _readable(x, n, False)
     if (
         not rows
         or not isinstance(device, GpuDevice)
         or compiles_rows(device.gpu.info, n)
     ):
-        return _fft_rows(x, _table(x, n), inverse, scale)
+        return _fft_rows(x, _table(x, n), inverse, scale, not x.dtype.is_complex)
     return _by_convolution(x, inverse, scale)
 
 
 def along(x: Tensor, dim: int, inverse: bool, scale: float) -> Tensor:
-    """Return the transforms of complex numbers along a dimension."""
+    """Return the transforms of numbers along a dimension."""
     shape = x.shape
     n, inner = shape[dim], math.prod(shape[dim + 1 :])
-    if inner >= LEAST_BESIDE and x.numel() and _takes_columns(x, n):
+    beside = inner >= LEAST_BESIDE and x.numel() > 0 and _takes_columns(x, n)
+    x = _readable(x, n, beside)
+    if beside:
         columns = reshape(x, (math.prod(shape[:dim]), n, inner))
-        made = _fft_rows(columns, _table(x, n, True), inverse, scale)
+        real = not x.dtype.is_complex
+        made = _fft_rows(columns, _table(x, n, True), inverse, scale, real)
         return reshape(made, tuple(shape))
     last = x if dim == x.ndim - 1 else movedim(x, dim, -1)
     shape = last.shape
@@ -244,9 +258,19 @@ def along(x: Tensor, dim: int, inverse: bool, scale: float) -> Tensor:
 
 def _takes_columns(x: Tensor, n: int) -> bool:
     device = x.device
-    if not isinstance(device, GpuDevice) or x.dtype is not complex64:
+    if not isinstance(device, GpuDevice) or x.dtype not in (float32, complex64):
         return False
     return takes_columns(device.gpu.info, n)
+
+
+def _readable(x: Tensor, n: int, columns: bool) -> Tensor:
+    """Return numbers as kernels of rows, or columns, read them: mostly complex."""
+    device = x.device
+    if x.dtype is float32 and isinstance(device, GpuDevice) and x.numel():
+        if takes_reals(device.gpu.info, n, columns):
+            return x
+    real = x.dtype in (float32, float64)
+    return cast(x, x.dtype.to_complex()) if real else x
 
 
 def takes_real_rows(x: Tensor, n: int) -> bool:
@@ -256,13 +280,10 @@ def takes_real_rows(x: Tensor, n: int) -> bool:
     if not isinstance(device, GpuDevice) or x.dtype not in kinds or n % 2:
         return False
     info, half = device.gpu.info, n // 2
-    taken = compiles_rows(info, half) or takes_convolutions(info, _wide_size(half))
+    taken = compiles_rows(info, half) or takes_convolutions(
+        info, convolution_size(half)
+    )
     return taken and x.numel() > 0
-
-
-def _wide_size(n: int) -> int:
-    """Return the size of the convolution that transforms rows of a length."""
-    return 1 << (2 * n - 2).bit_length()
 
 
 def real_rows(x: Tensor, n: int, back: bool, conjugated: bool, scale: float) -> Tensor:
@@ -289,7 +310,7 @@ def real_rows(x: Tensor, n: int, back: bool, conjugated: bool, scale: float) -> 
     return reshape(made, (*outer, n if back else n // 2 + 1))
 
 
-@primitive(dtypes=COMPLEX, device_dtypes=(complex64,))
+@primitive(dtypes=(float32, float64, *COMPLEX), device_dtypes=(float32, complex64))
 def _fft_convolved(
     x: Tensor,
     table: Tensor,
@@ -297,10 +318,12 @@ def _fft_convolved(
     response: Tensor,
     inverse: bool,
     scale: float,
+    real: bool,
 ) -> Tensor:
     """Return the transforms of rows (rows, n) times `scale`, by a convolution.
 
-    The size of the convolution is that of `response`; `table` is of its transforms.
+    The size of the convolution is that of `response`; `table` is of its transforms, and
+    `real` says whether `x` is.
     """
 
 
@@ -312,8 +335,9 @@ def _fft_convolved_spec(
     response: TensorSpec,
     inverse: bool,
     scale: float,
+    real: bool,
 ) -> TensorSpec:
-    return x
+    return TensorSpec(x.shape, x.dtype.to_complex())
 
 
 @_fft_convolved.kernel
@@ -325,9 +349,10 @@ def _fft_convolved_kernel(
     response: StridedSpec,
     inverse: bool,
     scale: float,
+    real: bool,
 ) -> list[Dispatch]:
     (rows, n), size = x.shape, response.shape[0]
-    return convolution_dispatches(gpu, rows, n, size, inverse, scale)
+    return convolution_dispatches(gpu, rows, n, size, inverse, scale, reals=real)
 
 
 @_fft_convolved.vjp
@@ -338,9 +363,10 @@ def _fft_convolved_vjp(
     response: Tensor,
     inverse: bool,
     scale: float,
+    real: bool,
 ) -> tuple[Tensor, None, None, None]:
-    found = _fft_convolved(grad, table, chirp, response, not inverse, scale)
-    return found, None, None, None
+    found = _fft_convolved(grad, table, chirp, response, not inverse, scale, False)
+    return _real_part(found) if real else found, None, None, None
 
 
 @_fft_convolved.reference
@@ -351,8 +377,9 @@ def _fft_convolved_reference(
     response: np.ndarray,
     inverse: bool,
     scale: float,
+    real: bool,
 ) -> np.ndarray:
-    return _fft_rows_reference(x, table, inverse, scale)
+    return _fft_rows_reference(x, table, inverse, scale, real)
 
 
 @primitive(dtypes=(float32, float64, *COMPLEX), device_dtypes=(float32, complex64))
@@ -442,7 +469,7 @@ def _real_by_convolution(
     x: Tensor, halves: Tensor, n: int, back: bool, conjugated: bool, scale: float
 ) -> Tensor:
     """Transform rows of `2 n` real numbers to half, or back, by a convolution."""
-    size = _wide_size(n)
+    size = convolution_size(n)
     chirp, response = constant(x, "chirp", n), constant(x, "filter", n, size)
     tables = _table(x, size), chirp, response, halves
     return _fft_real_convolved(x, *tables, back, conjugated, scale, 1.0)
@@ -451,11 +478,12 @@ def _real_by_convolution(
 def _by_convolution(x: Tensor, inverse: bool, scale: float) -> Tensor:
     """Transform rows of any length by a convolution with a chirp."""
     n = x.shape[1]
-    size = _wide_size(n)
+    size = convolution_size(n)
     chirp, response = constant(x, "chirp", n), constant(x, "filter", n, size)
     device = x.device
     if isinstance(device, GpuDevice) and takes_convolutions(device.gpu.info, size):
-        return _fft_convolved(x, _table(x, size), chirp, response, inverse, scale)
+        table, real = _table(x, size), not x.dtype.is_complex
+        return _fft_convolved(x, table, chirp, response, inverse, scale, real)
     if inverse:
         return conj(_by_convolution(conj(x), False, scale))
     wide = fft_rows(pad(mul(x, chirp), (0, size - n)), False, 1.0)

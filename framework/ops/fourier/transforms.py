@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ...autograd.tape import show_as
+from ...autograd.tape import show_as, shown_node
 from ...base.dtype import bfloat16, default_dtype, float16
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim
@@ -90,7 +90,7 @@ def _complex_1d(
     at = normalize_dim(name, dim, x.ndim)
     size = _length(name, x.shape[at] if n is None else as_int(f"{name}: n", n))
     x, scale = resized(x, at, size), _scale(name, norm, size, inverse)
-    made = along(_complex_of(x), at, inverse, scale)
+    made = along(x, at, inverse, scale)
     if x.dtype.is_complex or not inverse:
         show_as(made, _node(x), x)
     return made
@@ -334,23 +334,30 @@ def _all_resized(x: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor
 
 
 def _several(x: Tensor, dims: Sequence[int], scale: float, inverse: bool) -> Tensor:
-    """Transform complex numbers along dimensions; the first one takes the factor."""
+    """Transform numbers along dimensions; the first one takes the factor."""
     for at in dims:
         x, scale = along(x, at, inverse, scale), 1.0
-    return x if dims else mul(x, scale)
+    return x
 
 
 def _complex_nd(
     name: str, x: Tensor, s: Dims, dim: Dims, norm: str | None, inverse: bool
 ) -> Tensor:
-    x = _as_complex(name, x)
+    x = _accepted(name, x)
     dims, sizes = _sizes(name, x, s, dim)
     scale = _scale(name, norm, math.prod(sizes), inverse)
     x = _all_resized(x, dims, sizes)
+    if not dims:
+        return mul(_complex_of(x), scale)
     found = _several(x, dims, scale, inverse)
-    if dims:
-        show_as(found, "FftC2CBackward0", x)
+    _show_complex(found, "FftC2CBackward0", x)
     return found
+
+
+def _show_complex(result: Tensor, name: str, x: Tensor) -> None:
+    """Let the graph show a node of numbers that PyTorch makes complex before."""
+    copied: Any = x if x.dtype.is_complex else shown_node("ToCopyBackward0", x)
+    show_as(result, name, copied)
 
 
 @autocast_float32_on_host
@@ -476,15 +483,16 @@ def _half_nd(
     norm: str | None,
     conjugated: bool = False,
 ) -> Tensor:
-    x = _as_complex(name, input)
+    x = _accepted(name, input)
     dims, sizes = _sizes(name, x, s, dim, halves=True)
     if not dims:
         raise ShapeError(f"{name}: there is no dimension; there must be at least one")
     scale = _scale(name, norm, math.prod(sizes), True)
     x = _all_resized(x, dims, [*sizes[:-1], sizes[-1] // 2 + 1])
-    half = movedim(_several(x, dims[:-1], 1.0, not conjugated), dims[-1], -1)
+    half = _complex_of(_several(x, dims[:-1], 1.0, not conjugated))
+    half = movedim(half, dims[-1], -1)
     found = movedim(real_numbers(half, sizes[-1], scale, conjugated), -1, dims[-1])
-    show_as(found, "FftC2RBackward0", x)
+    _show_complex(found, "FftC2RBackward0", x)
     return found
 
 

@@ -1,5 +1,6 @@
 """Fourier transforms beside PyTorch's: values, dtypes, shapes and gradients."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -83,6 +84,47 @@ BRIEF = ("fft 12", "rfft 12", "irfft 19", "rfft2", "irfftn s")
 )  # fmt: skip
 def test_it_is_as_in_torch_on_a_device(name: str, gpu: GpuDevice) -> None:
     check(CALLS[name], gpu, REAL, COMPLEX)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("fftn", (6, 35)),
+        ("ifft2", (37, 8)),
+        *(
+            pytest.param(name, shape, marks=pytest.mark.wide)
+            for name, shape in (
+                ("fftn", (2048,)),
+                ("irfftn", (12, 9)),
+                ("fft", (3, 37)),
+            )
+        ),
+    ],
+)
+def test_real_numbers_are_read_as_complex_ones(
+    name: str, shape: tuple[int, ...], either: GpuDevice
+) -> None:
+    x = np.random.default_rng(3).uniform(-1, 1, shape).astype(np.float32)
+    call = lambda t, x, z: getattr(t.fft, name)(x, norm="ortho")  # noqa: E731
+    check(call, either, x, COMPLEX)
+
+
+def test_real_numbers_take_no_pass_of_their_own(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = gpu.gpu.info
+    target = dataclasses.replace(info.target, cheap_barriers=True)
+    monkeypatch.setitem(info.__dict__, "target", target)
+    gpu.plans.clear()
+    for call, x, count in (
+        (fw.fft.fftn, fw.rand(8, 35, device=gpu), 2),
+        (fw.fft.rfftn, fw.rand(64, device=gpu), 1),
+    ):
+        fw.eval(call(x))
+        before = gpu.gpu.counters.dispatches
+        fw.eval(call(x))
+        assert gpu.gpu.counters.dispatches == before + count
+    gpu.plans.clear()
 
 
 def test_other_dtypes() -> None:
