@@ -68,6 +68,16 @@ def half_convolved(x: Any, conjugated: bool) -> Any:
     return _real_by_convolution(x, halves, half, back, conjugated, 0.5)
 
 
+def odd_transform(x: Any, conjugated: bool) -> Any:
+    """Return half the transform of real rows, times 0.5, by pairs on some devices."""
+    from vkbackend.framework.ops.fourier.half import half_transform
+    from vkbackend.framework.ops.fourier.rows import odd_rows
+
+    if x.is_gpu:
+        return half_transform(x, x.shape[1], 0.5, conjugated)
+    return odd_rows(x, conjugated, 0.5)
+
+
 def half_transformed(x: np.ndarray, conjugated: bool) -> np.ndarray:
     """Return the oracle's `half_transform`."""
     if not np.iscomplexobj(x):
@@ -136,6 +146,18 @@ COMPLEX = {
         half_transformed,
         gradient=False,
         scale=4,  # sums of twelve
+    ),
+    # The kernels of it are GPUs'; see `test_odd_rows`.
+    "fft_odd": Case(
+        odd_transform,
+        (
+            sample((7, 11), conjugated=False),
+            sample((1, 1), conjugated=True),
+            sample((0, 5), conjugated=False),
+        ),
+        half_transformed,
+        gradient=False,
+        scale=4,  # sums of eleven
     ),
     # The kernels of it are GPUs'; see `test_real_rows_of_any_length`.
     "fft_real_convolved": Case(

@@ -208,8 +208,8 @@ def fft_dispatches(
     outer, n, *rest = x.shape
     assert takes_rows(n), f"fft: rows of {n} are a convolution's"
     sign = {"INVERSE": int(inverse)}
-    reals = x.dtype is float32
-    macros = {"REALS": "1"} if reals else NONE
+    reals = Reals() if x.dtype is float32 else None
+    macros = reals.macros() if reals else NONE
     if rest and fits_columns(gpu, n):
         (inner,) = rest
         apart = n * inner, 0, inner
@@ -231,21 +231,41 @@ def _long_rows(
     scale: float,
     source: str | Scratch = "x",
     out: str | Scratch = "out",
-    reals: bool = False,
+    reals: Reals | None = None,
 ) -> list[Dispatch]:
     """Return the dispatches that transform rows of any length."""
+    ends, sign = Ends(n, n, reals=reals), {"INVERSE": int(inverse)}
     if inner == 1 and fits_registers(gpu, n):
-        sign = {"INVERSE": int(inverse)}
-        places: dict[str, Argument] = {"x": source, "out_": out}
-        return [_in_registers(gpu, outer, n, scale, sign, places)]
+        places = {"x": source, "out_": out, **ends.arguments(True)}
+        return [_in_registers(gpu, outer, n, scale, sign, places, ends.macros(True))]
     split = split_columns(gpu, n)
     if split:
-        sign = {"INVERSE": int(inverse)}
-        ends = Ends(n, n, reals=reals)
         return _as_matrix(gpu, outer, split, inner, scale, sign, source, out, ends)
     assert not reals, f"fft: rows of {n} are not transformed of real numbers"
     assert inner == 1, f"fft: columns of {n} are not transformed in place"
     return _passes(gpu, outer, n, inverse, scale, source, out)
+
+
+class Reals(NamedTuple):
+    """Real numbers as a source of complex ones.
+
+    Attributes
+    ----------
+    joined, end : int
+        How far after each number its imaginary part is, 0 for none, and how many
+        numbers there are.
+    """
+
+    joined: int = 0
+    end: int = 0
+
+    def macros(self) -> dict[str, str]:
+        """Return the macros of the kernel that reads them."""
+        return {"REALS": "1", "JOINED": str(int(self.joined > 0))}
+
+    def arguments(self) -> dict[str, Argument]:
+        """Return the arguments of this kernel."""
+        return {"joined": self.joined, "end": self.end} if self.joined else {}
 
 
 class Ends(NamedTuple):
@@ -257,26 +277,29 @@ class Ends(NamedTuple):
         Numbers of a row of the source, which zeros follow, and of the result.
     before, after : str or None
         Tensors of the factors.
-    reals : bool
-        Whether the source has real numbers.
+    reals : Reals or None
+        What real numbers the source has.
     """
 
     taken: int
     kept: int
     before: str | None = None
     after: str | None = None
-    reals: bool = False
+    reals: Reals | None = None
 
     def macros(self, first: bool) -> dict[str, str]:
         """Return the macros of the kernel that reads rows, or that writes them."""
         tensor = self.before if first else self.after
         found = {"FACTORED_IN" if first else "FACTORED_OUT": "1"} if tensor else {}
-        return found | ({"REALS": "1"} if first and self.reals else {})
+        return found | (self.reals.macros() if first and self.reals else {})
 
     def arguments(self, first: bool) -> dict[str, Argument]:
         """Return the arguments of this kernel."""
+        found = self.reals.arguments() if first and self.reals else {}
         if first and self.before:
-            return {"in_factors": self.before, "taken": self.taken}
+            return found | {"in_factors": self.before, "taken": self.taken}
+        if first:
+            return found
         if not first and self.after:
             return {"out_factors": self.after, "kept": self.kept}
         return {}
@@ -404,7 +427,7 @@ def convolution_dispatches(
     scale: float,
     source: str | Scratch = "x",
     out: str | Scratch = "out",
-    reals: bool = False,
+    reals: Reals | None = None,
 ) -> list[Dispatch]:
     """Return the dispatches that transform rows of any length by a convolution.
 
@@ -421,8 +444,8 @@ def convolution_dispatches(
         Factor of the result.
     source, out : str or Scratch
         Where the numbers and the results are.
-    reals : bool
-        Whether the numbers are real.
+    reals : Reals or None
+        What real numbers these are.
     """
     wide = Scratch("wide", 8 * rows * size)
     turns: list[tuple[Ends, str | Scratch, str | Scratch]] = [
@@ -503,6 +526,43 @@ def real_fft_dispatches(
     else:
         parts = _long_rows(gpu, rows, n, 1, back, factor, source, out)
     return [halves, *parts] if back else [*parts, halves]
+
+
+def odd_rfft_dispatches(
+    gpu: DeviceInfo, x: StridedSpec, size: int | None, conjugated: bool, scale: float
+) -> list[Dispatch]:
+    """Return the dispatches of real rows, of odd length, to half their transforms.
+
+    Two rows are the real and the imaginary parts of one.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    x : StridedSpec
+        (rows, n) real numbers, see `takes_reals`.
+    size : int or None
+        Of the convolution by which rows are transformed; None where there is none.
+    conjugated : bool
+        Whether results are.
+    scale : float
+        Factor of the result.
+    """
+    rows, n = x.shape
+    halves, kept = ceil_div(rows, 2), n // 2 + 1
+    made = Scratch("joined", 8 * halves * n)
+    reals = Reals(halves * n, rows * n)
+    if size:
+        args = halves, n, size, False, scale, "x", made, reals
+        parts = convolution_dispatches(gpu, *args)
+    else:
+        parts = _long_rows(gpu, halves, n, 1, False, scale, "x", made, reals)
+    count, local = halves * kept, min(PASS_WORKGROUP, gpu.max_workgroup_invocations)
+    push: dict[str, Argument] = {"x": made, "out_": "out", "n": n, "count": count}
+    push |= {"halves": halves, "rows": rows}
+    push["magic"], push["shift"] = divisor(kept)
+    constants = {"LOCAL_X": local, "CONJUGATED": int(conjugated)}
+    last = Dispatch("fft/joined", linear_grid(count, local), push, constants)
+    return [*parts, last]
 
 
 def _in_registers(

@@ -10,7 +10,8 @@
 // neighbours. So a long row is transformed as a matrix or a cube: first its columns, whose
 // results take factors (TWIDDLED), last its rows, written as columns.
 //
-// REALS: x has real numbers, which are taken as complex ones.
+// REALS: x has real numbers, which are taken as complex ones. With JOINED each takes the
+// number that lies `joined` after it as its imaginary part, up to `end`, then 0.
 //
 // grid    one workgroup for ROWS rows, with THREADS invocations each
 // in      x (rows, n) complex64; with REAL_IN (rows, 2 n) float32; with HALVES_IN
@@ -63,14 +64,8 @@ layout(constant_id = 7) const uint CONJUGATED = 0;
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly
     buffer Reals { float at[]; };
 #define SOURCE Reals
-vec2 number_at(Reals x, uint i) {
-    return vec2(x.at[i], 0.0);
-}
 #else
 #define SOURCE Numbers
-vec2 number_at(Numbers x, uint i) {
-    return x.at[i];
-}
 #endif
 
 layout(push_constant, std430) uniform Push {
@@ -88,6 +83,10 @@ layout(push_constant, std430) uniform Push {
     Results out_;
     uint rows;
     float scale;
+#if JOINED
+    uint joined;
+    uint end;
+#endif
 #if STRIDED
     // Distances of o, m and numbers
     uint from[3];
@@ -158,6 +157,17 @@ uvec3 parts_of(uint row) {
 shared uvec2 starts[ROWS];
 #endif
 #endif
+
+vec2 number_at(SOURCE x, uint i) {
+#if JOINED
+    uint other = i + push.joined;
+    return vec2(x.at[i], other < push.end ? x.at[other] : 0.0);
+#elif REALS
+    return vec2(x.at[i], 0.0);
+#else
+    return x.at[i];
+#endif
+}
 
 vec2 times_factor(vec2 value, Numbers factors, uint k) {
     vec2 factor = factors.at[k];

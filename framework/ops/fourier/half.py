@@ -11,7 +11,14 @@ from ..movement.concat import cat
 from ..movement.rearrange import flip
 from ..movement.slice import narrow
 from ..view import reshape
-from .rows import along, constant, real_rows, takes_real_rows
+from .rows import (
+    along,
+    constant,
+    odd_rows,
+    real_rows,
+    takes_odd_rows,
+    takes_real_rows,
+)
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -25,6 +32,8 @@ def half_transform(x: Tensor, n: int, scale: float, conjugated: bool = False) ->
     """
     if takes_real_rows(x, n):
         return real_rows(x, n, False, conjugated, scale)
+    if takes_odd_rows(x, n):
+        return odd_rows(x, conjugated, scale)
     if conjugated:
         return conj(half_transform(x, n, scale))
     half = n // 2

@@ -15,10 +15,12 @@ from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.fft import (
     LEAST_BESIDE,
+    Reals,
     compiles_rows,
     convolution_dispatches,
     convolution_size,
     fft_dispatches,
+    odd_rfft_dispatches,
     real_fft_dispatches,
     table_size,
     takes_columns,
@@ -166,6 +168,10 @@ def _fft_real_reference(
         return half.astype(np.result_type(x, np.complex64))
     made = np.fft.irfft(half, 2 * (x.shape[1] - 1), norm="forward")
     return (made * scale).astype(x.real.dtype)
+
+
+_TABLE = (float32, float64, *COMPLEX)
+"""Dtypes of tables: the host's are empty."""
 
 
 @functools.lru_cache(maxsize=64)
@@ -352,7 +358,8 @@ def _fft_convolved_kernel(
     real: bool,
 ) -> list[Dispatch]:
     (rows, n), size = x.shape, response.shape[0]
-    return convolution_dispatches(gpu, rows, n, size, inverse, scale, reals=real)
+    reals = Reals() if real else None
+    return convolution_dispatches(gpu, rows, n, size, inverse, scale, reals=reals)
 
 
 @_fft_convolved.vjp
@@ -489,3 +496,114 @@ def _by_convolution(x: Tensor, inverse: bool, scale: float) -> Tensor:
     wide = fft_rows(pad(mul(x, chirp), (0, size - n)), False, 1.0)
     made = fft_rows(mul(wide, response), True, scale / size)
     return mul(narrow(made, 1, 0, n), chirp)
+
+
+@primitive(
+    dtypes={
+        "x": (float32, float64),
+        "table": _TABLE,
+        "chirp": _TABLE,
+        "response": _TABLE,
+    },
+    device_dtypes={"x": (float32,)},
+)
+def _fft_odd(
+    x: Tensor,
+    table: Tensor,
+    chirp: Tensor,
+    response: Tensor,
+    convolved: bool,
+    conjugated: bool,
+    scale: float,
+) -> Tensor:
+    """Return half the transforms of real rows (rows, n), n odd, times `scale`.
+
+    They are conjugated if `conjugated`. `convolved` says whether a convolution
+    transforms rows; the tables are then those of `_fft_convolved`.
+    """
+
+
+@_fft_odd.spec
+def _fft_odd_spec(
+    x: TensorSpec,
+    table: TensorSpec,
+    chirp: TensorSpec,
+    response: TensorSpec,
+    convolved: bool,
+    conjugated: bool,
+    scale: float,
+) -> TensorSpec:
+    rows, n = x.shape
+    return TensorSpec((rows, n // 2 + 1), x.dtype.to_complex())
+
+
+@_fft_odd.kernel
+def _fft_odd_kernel(
+    gpu: DeviceInfo,
+    x: StridedSpec,
+    table: StridedSpec,
+    chirp: StridedSpec,
+    response: StridedSpec,
+    convolved: bool,
+    conjugated: bool,
+    scale: float,
+) -> list[Dispatch]:
+    size = response.shape[0] if convolved else None
+    return odd_rfft_dispatches(gpu, x, size, conjugated, scale)
+
+
+@_fft_odd.vjp
+def _fft_odd_vjp(
+    grad: Tensor, conjugated: bool, scale: float
+) -> tuple[Tensor, None, None, None]:
+    whole = pad(grad, (0, grad.shape[1] - 1))
+    # The real parts of a transform and of the other way's of conjugates are the same.
+    return _real_part(fft_rows(whole, not conjugated, scale)), None, None, None
+
+
+@_fft_odd.reference
+def _fft_odd_reference(
+    x: np.ndarray,
+    table: np.ndarray,
+    chirp: np.ndarray,
+    response: np.ndarray,
+    convolved: bool,
+    conjugated: bool,
+    scale: float,
+) -> np.ndarray:
+    made = np.fft.rfft(x) * scale
+    made = made.conj() if conjugated else made
+    return made.astype(np.result_type(x, np.complex64))
+
+
+def takes_odd_rows(x: Tensor, n: int) -> bool:
+    """Return whether kernels transform two rows of `n` real numbers as one, n odd."""
+    device = x.device
+    if not isinstance(device, GpuDevice) or x.dtype is not float32 or n % 2 == 0:
+        return False
+    return x.numel() > n and takes_reals(device.gpu.info, n, False)
+
+
+def odd_rows(x: Tensor, conjugated: bool, scale: float) -> Tensor:
+    """Return half the transform of real numbers along the last dimension.
+
+    Parameters
+    ----------
+    x : Tensor, shape (..., n)
+        See `takes_odd_rows`.
+    conjugated : bool
+        Whether results are.
+    scale : float
+    """
+    *outer, n = x.shape
+    rows = reshape(x, (math.prod(outer), n))
+    device = x.device
+    if not isinstance(device, GpuDevice) or compiles_rows(device.gpu.info, n):
+        table = _table(x, n)
+        tables, convolved = (table, table, table), False
+    else:
+        size = convolution_size(n)
+        response = constant(x, "filter", n, size)
+        tables, convolved = (_table(x, size), constant(x, "chirp", n), response), True
+    made = _fft_odd(rows, *tables, convolved, conjugated, scale)
+    return reshape(made, (*outer, n // 2 + 1))

@@ -37,6 +37,27 @@ def test_real_rows_of_any_length(n: int, name: str, either: GpuDevice) -> None:
     assert_close(x.grad, wanted_x.grad.resolve_conj().numpy(), scale=4)
 
 
+@pytest.mark.parametrize("name", ["rfft", "ihfft"])
+@pytest.mark.parametrize(
+    "shape",
+    [(3, 15), (2, 2, 37), pytest.param((5, 1), marks=pytest.mark.wide),
+     pytest.param((4, 1019), marks=pytest.mark.wide)],
+)  # fmt: skip
+def test_odd_rows(shape: tuple[int, ...], name: str, either: GpuDevice) -> None:
+    data = np.random.default_rng(2).standard_normal(shape).astype("f4")
+    x = fw.tensor(data, device=either, requires_grad=True)
+    wanted_x = torch.tensor(data, requires_grad=True)
+    found = getattr(fw.fft, name)(x, norm="ortho")
+    wanted = getattr(torch.fft, name)(wanted_x, norm="ortho")
+    assert_close(found, wanted.detach().resolve_conj().numpy(), scale=8)
+    seed = torch.randn(wanted.shape, dtype=wanted.dtype, generator=torch.manual_seed(0))
+    found.backward(fw.tensor(seed.numpy(), device=either))
+    wanted.backward(seed)
+    assert x.grad is not None
+    assert wanted_x.grad is not None
+    assert_close(x.grad, wanted_x.grad.numpy(), scale=8)
+
+
 def test_real_rows_are_one_kernel(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
