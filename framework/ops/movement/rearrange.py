@@ -10,7 +10,7 @@ import numpy as np
 from ...autograd.tape import shown_as
 from ...base.dtype import STORED, encode
 from ...base.errors import ShapeError
-from ...base.shape import Shape, TensorSpec, normalize_dim, normalize_dims
+from ...base.shape import Layout, Shape, TensorSpec, normalize_dim, normalize_dims
 from ...base.validation import as_int, as_int_or_ints, as_ints, as_shape, check_numel
 from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...dispatch.declare import primitive
@@ -20,7 +20,7 @@ from ...kernels.gemm.pack import VECTOR_SIZE
 from ...kernels.linear import copy_dispatch, words_of
 from ...kernels.transpose import transpose_dispatch
 from ..elementwise.binary import add
-from ..elementwise.unary import lazy_copy, unshared
+from ..elementwise.unary import copy, lazy_copy, unshared
 from ..view import expand, flatten, reshape, transpose
 from .slice import narrow
 from .transpose import transposes
@@ -188,15 +188,32 @@ def _remap_reference(x: np.ndarray, maps: Maps, mode: str, fill: float) -> np.nd
     return out
 
 
+def _repeated(x: Tensor) -> list[int]:
+    """Return the dimensions along which elements of a tensor are the same in memory.
+
+    None where it has a gradient, of which each place has its own.
+    """
+    if x.needs_grad or not isinstance(x.layout, Layout):
+        return []
+    pairs = enumerate(zip(x.layout.shape, x.layout.strides))
+    return [dim for dim, (size, stride) in pairs if size > 1 and not stride]
+
+
 def _mapped(
     x: Tensor, changes: dict[int, Mapped], mode: str, fill: float = 0
 ) -> Tensor:
     """Return `x` with some dimensions mapped, in as many passes as the shader needs."""
-    maps = tuple(
-        changes.get(dim, Mapped(size, 0)) for dim, size in enumerate(x.layout.shape)
-    )
+    sizes = list(enumerate(x.layout.shape))
+    maps = tuple(changes.get(dim, Mapped(size, 0)) for dim, size in sizes)
     if not changes:
         return lazy_copy(x)
+    repeated = [dim for dim in _repeated(x) if dim not in changes]
+    if repeated:
+        for dim in repeated:
+            x = narrow(x, dim, 0, 1)
+        made = _mapped(x, changes, mode, fill)
+        shape = [n if dim in repeated else made.layout.shape[dim] for dim, n in sizes]
+        return copy(expand(made, tuple(shape)))
     if len(_merged(x.layout.shape, maps)) > REMAP_DIMS:
         first = dict(list(changes.items())[: len(changes) // 2])
         rest = {dim: each for dim, each in changes.items() if dim not in first}
@@ -220,10 +237,11 @@ def flip(x: Tensor, dims: int | Sequence[int]) -> Tensor:
         If a dimension is named twice.
     """
     wanted = normalize_dims("flip", dims, len(x.layout.shape))
+    same = _repeated(x)
     changes = {
         dim: Mapped(x.layout.shape[dim], x.layout.shape[dim] - 1)
         for dim in wanted
-        if x.layout.shape[dim] > 1
+        if x.layout.shape[dim] > 1 and dim not in same
     }
     if changes and transposes(x, tuple(changes)):
         return _flipped_transpose(x, tuple(changes))

@@ -177,3 +177,20 @@ def test_gradients_of_rotations(
     ops.rot90(x, 1).backward(fw.tensor(seed, device=x.device))
     assert x.grad is not None
     assert np.array_equal(x.grad.numpy(), np.rot90(seed, -1))
+
+
+@pytest.mark.parametrize("dims", [[0], [1], [0, 1], [0, 2]], ids=str)
+def test_repeated_elements_are_read_once(dims: list[int], place: Device) -> None:
+    data = np.arange(6, dtype=np.float32).reshape(2, 1, 3)
+    wide, theirs = (
+        make(data).expand(2, 4, 3)
+        for make in (lambda each: fw.tensor(each, device=place), torch.tensor)
+    )
+    np.testing.assert_array_equal(fw.flip(wide, dims).numpy(), theirs.flip(dims))
+    rolled = fw.roll(wide, 1, dims[0]).numpy()
+    np.testing.assert_array_equal(rolled, theirs.roll(1, dims[0]))
+    # Each place of a tensor has a gradient of its own, also where elements repeat.
+    leaf = wide.detach().requires_grad_()
+    weights = np.arange(24, dtype=np.float32).reshape(2, 4, 3)
+    (fw.flip(leaf, dims) * fw.tensor(weights, device=place)).sum().backward()
+    np.testing.assert_array_equal(leaf.grad.numpy(), np.flip(weights, dims))
