@@ -9,6 +9,7 @@ from importlib import resources
 from ...base.dtype import DTYPES, DType
 from ...base.float8 import FORMATS
 from ..ir.program import DRAWN, Fold, Instruction, KernelProgram, Reference
+from ..ir.rounding import exact_steps
 from .packing import ROUNDED
 
 
@@ -91,12 +92,15 @@ def _looping(integers: bool, doubles: bool) -> frozenset[str]:
 def functions(program: KernelProgram, names: list[str]) -> list[str]:
     """Return one GLSL function per distinct expression, of `function_names`.
 
-    In row programs they round results of 2-byte floats; elsewhere each use does.
+    In row programs they round results of 2-byte floats, unless no use of them makes
+    other numbers than such; elsewhere each use does.
     """
     first: dict[str, Instruction] = {}
     for step, name in zip(program.instructions, names):
         if not isinstance(step, Fold):
             first.setdefault(name, step)
+    exact = exact_steps(program)
+    made = {name for n, name in enumerate(names) if n not in exact}
     lines = []
     for name, step in first.items():
         kind = DTYPES[step.result].glsl
@@ -105,7 +109,7 @@ def functions(program: KernelProgram, names: list[str]) -> list[str]:
             for taken, word in zip(step.types, step.names)
         )
         value = _wrapped(step)
-        rounds = program.group and step.result in ROUNDED
+        rounds = program.group and step.result in ROUNDED and name in made
         if rounds or step.result in FORMATS:
             value = f"round_{step.result}({value})"
         lines.append(f"{kind} {name}({parameters}) {{ return {value}; }}")

@@ -87,8 +87,15 @@ def _choices(program: KernelProgram, step: Instruction) -> set[str] | None:
 
 
 def _is_rounded(program: KernelProgram, reference: Reference, dtype: str) -> bool:
-    """Whether an operand is loaded or computed in a dtype, not drawn or an argument."""
+    """Whether an operand is loaded or computed in a dtype, not drawn or an argument.
+
+    What is folded is rounded where it is stored.
+    """
     if reference.source not in ("in", "op"):
+        return False
+    if reference.source == "op" and isinstance(
+        program.instructions[reference.number], Fold
+    ):
         return False
     drawn = reference.source == "in" and (
         program.accesses[reference.number].kind in GENERATED
