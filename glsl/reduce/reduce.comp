@@ -63,6 +63,15 @@ State merge(State old, State new) {
 #endif
 #include "reduce/body.glsl"
 
+// Denormal numbers, which some devices take for 0, are not.
+bool is_zero(VALUE value) {
+#if IS_FLOAT && DTYPE != DTYPE_FLOAT64
+    return (floatBitsToUint(value) & 0x7fffffffu) == 0u;
+#else
+    return value == VALUE(0);
+#endif
+}
+
 #ifdef SHUFFLES
 State shuffled(State state, uint mask) {
     return State(subgroupShuffleXor(state.value, mask));
@@ -73,10 +82,10 @@ State element(ACC loaded, uint index) {
     VALUE value = VALUE(loaded);
     if (MAP == ABSOLUTE) value = value < VALUE(0) ? -value : value;
     if (MAP == SQUARE) value *= value;
-    if (MAP == NONZERO) value = VALUE(value != VALUE(0) ? 1 : 0);
+    if (MAP == NONZERO) value = VALUE(is_zero(value) ? 0 : 1);
     if (MAP == NUMBER && value != value) value = VALUE(0);
     if (MAP == IS_NUMBER) value = VALUE(value == value ? 1 : 0);
-    if (MAP == ZERO) value = VALUE(value == VALUE(0) ? 1 : 0);
+    if (MAP == ZERO) value = VALUE(is_zero(value) ? 1 : 0);
     if (MAP == FACTOR && value == VALUE(0)) value = VALUE(1);
     return State(value);
 }

@@ -35,6 +35,7 @@ _CHOICES = frozenset(
     {
         "signum(x)",
         "x != 0 ? 1 : 0",
+        "x == 0 ? 1 : 0",
         "all(bvec2(x >= low, x <= high)) ? slope : 0",
     }
 )

@@ -293,6 +293,10 @@ def _holds(
 ) -> Tensor:
     """Return an extreme of truth values, or `otherwise` where there are none."""
     dims = normalize_dims(name, dim, len(x.layout.shape))
+    if x.dtype.is_float and x.is_gpu and dims and x.numel():
+        # One kernel, which writes no truth values.
+        test, mapping = (eq, "zero") if otherwise else (ne, "nonzero")
+        return test(total(x.detach(), dims, keepdim, x.dtype, mapping=mapping), 0)
     truth = x if x.dtype is bool_ else ne(x, 0)
     if x.numel() == 0:
         held = reduce_empty(x, dims, keepdim, otherwise, bool_)

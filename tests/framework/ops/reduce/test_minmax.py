@@ -90,6 +90,19 @@ def test_truth(name: str, dtype: str, make: Make) -> None:
         assert_close(getattr(ops, name)(make(data), dim), wanted.numpy())
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_truth_of_long_rows(dtype: str, make: Make) -> None:
+    data = np.zeros((4, 20011), np.float32)
+    data[0, 77], data[1], data[2] = 1e-40, 1e-40, NAN
+    data[2, 5] = 0
+    for given in (make(data), make(data).T):
+        x, dim = given.to(dtype), given.shape.index(20011)
+        assert ops.any(x, dim).tolist() == [True, True, True, False]
+        assert ops.all(x, dim).tolist() == [False, True, False, False]
+        assert ops.any(x).item()
+        assert not ops.all(x, keepdim=True).item()
+
+
 def test_truth_of_nothing(make: Make) -> None:
     x = make(np.zeros((2, 0), np.float32))
     assert ops.any(x, 1).tolist() == [False, False]
