@@ -123,7 +123,7 @@ double reduce_large_angle(double x, out uint quarter) {
 // x = quarter * pi / 2 + rest; the rest, at most pi / 4, is returned.
 double reduce_angle(double x, out uint quarter) {
     if (abs(x) >= 1099511627776.0lf) return reduce_large_angle(x, quarter);
-    double n = roundEven(x * 6.36619772367581382433e-01lf);
+    double n = nearest_whole(x * 6.36619772367581382433e-01lf);
     precise double first = n * HALF_PI_FIRST, second = n * HALF_PI_SECOND;
     precise double rest = x - first;
     precise double first_low = product_error(n, HALF_PI_FIRST, first);
@@ -294,7 +294,10 @@ double sine_quotient_slope(double x) {
 
 // The polynomial has an error of 2^-61.
 double normalized_sinc(double x) {
-    precise double rest = fma(-2.0lf, roundEven(0.5lf * x), x);
+    // From 2^52 on all are whole.
+    double half_of = 0.5lf * x;
+    double whole = abs(half_of) < 2251799813685248.0lf ? nearest_whole(half_of) : half_of;
+    precise double rest = fma(-2.0lf, whole, x);
     double size = abs(rest), folded = rest < 0.0lf ? size - 1.0lf : 1.0lf - size;
     double t = size > 0.5lf ? folded : rest, u = t * t;
     double y = 2.4502943624559793e-07lf;
