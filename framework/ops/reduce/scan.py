@@ -14,7 +14,7 @@ from ...base.shape import TensorSpec, normalize_dim
 from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import primitive
-from ...dispatch.replays import replays
+from ...dispatch.replayable import replayable
 from ...eager.base_tensor import TensorCore
 from ...ir.kernel_call import (
     Dispatch,
@@ -171,7 +171,7 @@ def _prepared(
 
 
 @autocast_float32_on_device
-@replays
+@replayable
 def cumsum(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the sums of all elements up to each, along a dimension.
 
@@ -201,7 +201,7 @@ def cumsum(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
 
 
 @autocast_float32_on_device
-@replays
+@replayable
 @shown_as("CumprodBackward0", "x")
 def cumprod(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the products of all elements up to each, along a dimension.

@@ -17,7 +17,7 @@ from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec, normalize_dim
 from ...base.validation import as_int
 from ...dispatch.declare import primitive
-from ...dispatch.replays import replays
+from ...dispatch.replayable import replayable
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.linear import linear_dispatch, linear_workgroup
 from ...kernels.reduce import need_countable
@@ -133,7 +133,7 @@ def short_argsort(x: Tensor, dim: int) -> Tensor:
     return short_sort(x, dim).indices
 
 
-@replays
+@replayable
 def sort(
     x: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False
 ) -> ValuesIndices:
@@ -166,7 +166,7 @@ def sort(
     return found
 
 
-@replays
+@replayable
 def argsort(
     x: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False
 ) -> Tensor:
@@ -190,7 +190,7 @@ def argsort(
     return sorted_along("argsort", x, dim, descending).indices
 
 
-@replays
+@replayable
 def topk(
     x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> ValuesIndices:

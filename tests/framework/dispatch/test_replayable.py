@@ -1,6 +1,7 @@
 """Calls of plain functions that are recorded, and those that are not."""
 
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,3 +120,36 @@ def test_every_call_warns(place: Any) -> None:
             warnings.simplefilter("always")
             fw.nn.functional.grid_sample(x, grid)
         assert len(caught) == 1
+
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "cumsum": lambda x: fw.cumsum(x, 1),
+    "cumsum of integers": lambda x: fw.cumsum(x.int(), 0),
+    "another dtype": lambda x: fw.cumprod(x, 1, dtype=fw.float16),
+    "sort": lambda x: fw.sort(x, descending=True),
+    "argsort": lambda x: fw.argsort(x, 0),
+    "topk of a view": lambda x: x.t().topk(2, largest=False),
+}
+
+
+def numbers(found: Any) -> list[Any]:
+    return [each.tolist() for each in (found if isinstance(found, tuple) else (found,))]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_scans_and_sorts_are_like_the_first_ones(name: str, place: Any) -> None:
+    rng = np.random.default_rng(0)
+    kinds = set()
+    for _ in range(4):
+        data = rng.integers(-4, 5, (3, 4)).astype("f4")
+        found = CALLS[name](fw.tensor(data, device=place))
+        assert numbers(found) == numbers(CALLS[name](fw.tensor(data)))
+        kinds.add(type(found))
+    assert len(kinds) == 1
+    # Results are tensors of their own, which changes in place leave apart.
+    x = fw.tensor(data, device=place)
+    first, second = CALLS[name](x), CALLS[name](x)
+    for each in first if isinstance(first, tuple) else (first,):
+        each.zero_()
+    assert numbers(second) == numbers(found)
+    assert x.tolist() == data.tolist()
