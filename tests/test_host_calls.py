@@ -45,6 +45,10 @@ CALLS: dict[str, tuple[int, Callable[..., object]]] = {
     "zeros": (18, lambda x, y, w, b: fw.zeros(4, 8, device=x.device)),
     "ones_like": (11, lambda x, y, w, b: fw.ones_like(x)),
     "fill_like": (8, lambda x, y, w, b: fw.ops.fill_like(x, x.shape, 1, x.dtype)),
+    "norm": (8, lambda x, y, w, b: x.norm()),
+    "mode": (23, lambda x, y, w, b: x.mode(1)),
+    "pdist": (17, lambda x, y, w, b: functional.pdist(x)),
+    "mse_loss": (12, lambda x, y, w, b: functional.mse_loss(x, y)),
     "shape": (1, lambda x, y, w, b: x.shape),
 }
 """The most calls of Python functions, and what is called."""

@@ -57,6 +57,8 @@ class CachedBackward(NamedTuple):
     ----------
     recorded_nodes : tuple of RecordedNode
         Nodes, in order.
+    constants : tuple of Array
+        Constants that they read, numbered after the values of the segment.
     grads : tuple of (int, int, Layout)
         Of each target with a gradient its number, and the gradient's value and layout.
     released : tuple of int
@@ -68,6 +70,7 @@ class CachedBackward(NamedTuple):
     """
 
     recorded_nodes: tuple[RecordedNode, ...]
+    constants: tuple[Array, ...]
     grads: tuple[tuple[int, int, Layout], ...]
     released: tuple[int, ...]
     leaf_edges: tuple[tuple[int, int], ...]
@@ -306,6 +309,7 @@ def _replay(
 ) -> None:
     """Replay the nodes of a cached pass over a segment."""
     values = list(segment.values)
+    values += [each.value for each in cached.constants]
     nodes = replay_nodes(cached.recorded_nodes, values)
     targets, pending, leaves = segment.targets, backward_pass.pending, {}
     grads = {}
@@ -362,9 +366,20 @@ def _record(
 
 def _recorded(
     segment: TapeSegment, recorder: NodeRecorder, pending: dict[tuple[int, int], Any]
-) -> tuple[tuple[RecordedNode, ...], tuple[tuple[int, int, Layout], ...]] | None:
-    """Return recorded nodes and gradients; None if these are not all of the pass."""
+) -> (
+    tuple[
+        tuple[RecordedNode, ...],
+        tuple[Array, ...],
+        tuple[tuple[int, int, Layout], ...],
+    ]
+    | None
+):
+    """Return recorded nodes, their constants, and gradients.
+
+    None if these are not all of the pass.
+    """
     numbers = dict(segment.values)
+    constants = recorder.number_constants(numbers)
     recorded_nodes = recorder.recorded_nodes(numbers)
     if recorded_nodes is None:
         return None
@@ -379,4 +394,4 @@ def _recorded(
         if number is None:
             return None
         grads.append((at, number, found.layout))
-    return recorded_nodes, tuple(grads)
+    return recorded_nodes, constants, tuple(grads)

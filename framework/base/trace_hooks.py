@@ -101,7 +101,7 @@ class TraceHooks:
         self.replayable = False
 
     def on_constant(self, array: Array) -> None:
-        """Note a storage that follows from shapes alone, and is never written again."""
+        """Note a storage that follows from shapes and numbers, and stays as it is."""
 
     def on_draw(self, generator: Generator, words: tuple[int, int, int, int]) -> Any:
         """Return the words of a draw as `StreamWord`s."""
@@ -211,7 +211,7 @@ def changing(read: Callable[[], float]) -> float:
 
 
 def constant(array: Array) -> None:
-    """Report a storage that follows from shapes alone, and is never written again.
+    """Report a storage that follows from shapes and numbers, and stays as it is.
 
     It is in memory, and small, as recorded calls keep it alive.
     """

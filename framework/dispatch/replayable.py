@@ -1,9 +1,9 @@
 """Replayable functions: plain functions of tensors whose calls are recorded once.
 
 What a composite op is to gradients, this is to the host alone: the ops that such a
-function calls have gradient rules of their own, so that a call on the tape runs it. Any
-other call whose nodes depend only on its tensors' layouts and dtypes, and on arguments
-in its cache key, is recorded the second time and replayed from then on.
+function calls have gradient rules of their own. A call whose nodes depend only on its
+tensors' layouts and dtypes, and on arguments in its cache key, is recorded the second
+time and replayed from then on, with its tape entries where there are any.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
+from ..autograd import saved_tensors
 from ..autograd.engine import grad_mode
+from ..autograd.recorded_tape import RecordedTape, recorded_tape_of
+from ..autograd.tape import GradNode, next_sequence
 from ..base import inference, modes, trace_hooks
 from ..base.device import GpuDevice, on_device_removed
 from ..base.recent_cache import RecentCache
 from ..base.shape import Layout
 from ..eager.base_tensor import TensorCore
 from ..eager.node_recorder import NodeRecorder, RecordedCall, recorded_call_of
-from ..ir.lazy_graph import CacheKey
+from ..ir.lazy_graph import CacheKey, Value
+from . import batching
 from .call_cache import call_key
 
 MOST_CALLS = 1024
@@ -43,6 +47,8 @@ class _CachedReplay(NamedTuple):
         Whether the call was seen but once, and is not recorded yet.
     recorded_call : RecordedCall or None
         None if it cannot be replayed.
+    tape : RecordedTape or None
+        Of a call on the tape.
     results : type
         Of the answer, where that is a named tuple.
     """
@@ -52,6 +58,7 @@ class _CachedReplay(NamedTuple):
     layouts: tuple[Layout, ...]
     seen: bool
     recorded_call: RecordedCall | None
+    tape: RecordedTape | None
     results: type
 
 
@@ -78,7 +85,10 @@ def replayable(function: F) -> F:
         key, tensors = call_key(given)
         for tensor in tensors:
             if tensor.needs_grad and grad_mode.top.value:
-                return function(*args, **kwargs)
+                if not _is_plain_tape(tensors):
+                    return function(*args, **kwargs)
+                key = key and (*key, tuple([each.needs_grad for each in tensors]))
+                break
         cached = cache[key]
         if cached is None or cached.generation != cached.device.generation:
             return _first(function, args, kwargs, (cache, key, tensors))
@@ -87,10 +97,23 @@ def replayable(function: F) -> F:
             if not cached.seen or inference.blocks:
                 return function(*args, **kwargs)
             return _second(function, args, kwargs, (cache, key, tensors))
-        answer = recorded_call.replay(tensors)
+        if cached.tape is not None:
+            outputs = cached.tape.replay(recorded_call, tensors)
+            answer = outputs[0] if recorded_call.single else tuple(outputs)
+        else:
+            answer = recorded_call.replay(tensors)
         return answer if cached.results is tuple else cached.results(*answer)
 
     return cast(F, replayed)
+
+
+def _is_plain_tape(tensors: Sequence[TensorCore]) -> bool:
+    """Return whether tape entries are those of every call on such tensors."""
+    return (
+        saved_tensors.make_node is GradNode
+        and not batching.depth
+        and all([each.array.version >= 0 for each in tensors])
+    )
 
 
 def _first(
@@ -102,13 +125,15 @@ def _first(
     """Return the answer of a call that was not seen before."""
     cache, key, tensors = call
     device = tensors[0].device if tensors else None
-    plain = all([type(each.layout) is Layout for each in tensors])
+    plain = all(
+        [type(each.layout) is Layout and each.device is device for each in tensors]
+    )
     if not key or not plain or not isinstance(device, GpuDevice):
         return function(*args, **kwargs)
     generation = device.generation
     answer = function(*args, **kwargs)
     layouts = tuple([each.layout for each in tensors])
-    cache.add(key, _CachedReplay(device, generation, layouts, True, None, tuple))
+    cache.add(key, _CachedReplay(device, generation, layouts, True, None, None, tuple))
     return answer
 
 
@@ -125,12 +150,37 @@ def _second(
     if cached is None or len({each.array.value for each in tensors}) < len(tensors):
         return function(*args, **kwargs)
     recorder = NodeRecorder(cached.device)
+    start = next_sequence()
     with trace_hooks.listening(recorder):
         answer = function(*args, **kwargs)
+    recorded = cached._replace(seen=False)
     if isinstance(answer, TensorCore | tuple):
-        found = recorded_call_of(recorder, cached.device, tensors, answer)
-        results = type(answer) if isinstance(answer, tuple) else tuple
-        cache.add(
-            key, cached._replace(seen=False, recorded_call=found, results=results)
-        )
+        recorded = _recorded(recorded, recorder, tensors, answer, start)
+    cache.add(key, recorded)
     return answer
+
+
+def _recorded(
+    cached: _CachedReplay,
+    recorder: NodeRecorder,
+    tensors: Sequence[TensorCore],
+    answer: Any,
+    start: int,
+) -> _CachedReplay:
+    """Return the entry of a call that was recorded; it may be one not to replay."""
+    outputs = answer if isinstance(answer, tuple) else (answer,)
+    if not all([isinstance(each, TensorCore) for each in outputs]):
+        return cached
+    numbers: dict[Value, int] | None = None
+    if any([each.needs_grad for each in outputs]):
+        numbers = {}
+    call = recorded_call_of(recorder, cached.device, tensors, answer, numbers)
+    if call is None:
+        return cached
+    results = type(answer) if isinstance(answer, tuple) else tuple
+    if numbers is None:
+        return cached._replace(recorded_call=call, results=results)
+    tape = recorded_tape_of(call, tensors, outputs, numbers, start)
+    if tape is None:
+        return cached
+    return cached._replace(recorded_call=call, tape=tape, results=results)

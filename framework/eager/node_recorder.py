@@ -187,6 +187,14 @@ class NodeRecorder(TraceHooks):
                 numbers[value] = len(numbers)
         return tuple(recorded_nodes) if self.replayable else None
 
+    def number_constants(self, numbers: dict[Value, int]) -> tuple[Array, ...]:
+        """Add the constants to the numbers of the values given; return them."""
+        found = {each.value: each for each in self.constants}
+        constants = [found[value] for value in found if value not in numbers]
+        for each in constants:
+            numbers[each.value] = len(numbers)
+        return tuple(constants)
+
     def on_node(self, device: GpuDevice, node: Node) -> None:
         """Record a node and append it to the lazy graph."""
         self.nodes.append(node)
@@ -255,29 +263,59 @@ class RecordedCall(NamedTuple):
             append_all(device, nodes)
         return found[0] if self.single else tuple(found)
 
+    def replay_keeping(
+        self, tensors: Sequence[TensorCore], kept: Sequence[int]
+    ) -> tuple[list[Any], list[Array]]:
+        """Replay the call; return its outputs, and storages of some of its values."""
+        kind, device = tensors[0].results, self.device
+        with device.lock:
+            values = [each.array.value for each in tensors]
+            if self.constants:
+                values += [each.value for each in self.constants]
+            nodes = replay_nodes(self.recorded_nodes, values)
+            found = [
+                tensor_holding(kind, values[at], layout, device)
+                for at, layout in self.outputs
+            ]
+            # Before a flush, which would drop what nothing refers to.
+            storages = [Array(values[at]) for at in kept]
+            append_all(device, nodes)
+        return found, storages
+
 
 def recorded_call_of(
     recorder: NodeRecorder,
     device: GpuDevice,
     tensors: Sequence[TensorCore],
     answer: Any,
+    numbers: dict[Value, int] | None = None,
 ) -> RecordedCall | None:
     """Return the recorded call; None if it cannot be replayed.
 
     None while kernels are autotuned, too: the call may then depend on the results.
+
+    Parameters
+    ----------
+    recorder : NodeRecorder
+        Of the call.
+    device : GpuDevice
+    tensors : sequence of TensorCore
+        That it was given.
+    answer : TensorCore or tuple of TensorCore
+    numbers : dict of Value to int, or None
+        Filled with the numbers of values, for a call whose answer is on the tape.
     """
+    taped = numbers is not None
     if autotune.settings().enabled:
         return None
     arrays = {id(each.array) for each in tensors}
-    numbers: dict[Value, int] = {}
+    numbers = {} if numbers is None else numbers
     for each in tensors:
         numbers.setdefault(each.array.value, len(numbers))
     if len(numbers) < len(tensors):
         return None
-    constants = {each.value: each for each in recorder.constants}
-    for value in constants:
-        numbers[value] = len(numbers)
-    arrays |= {id(each) for each in constants.values()}
+    constants = recorder.number_constants(numbers)
+    arrays |= {id(each) for each in constants}
     recorded_nodes = recorder.recorded_nodes(numbers)
     if recorded_nodes is None:
         return None
@@ -285,7 +323,9 @@ def recorded_call_of(
     for each in answer if isinstance(answer, tuple) else (answer,):
         at = numbers.get(each.array.value)
         fresh = id(each.array) not in arrays and type(each) is tensors[0].results
-        if at is None or not fresh or each.array.version or each.needs_grad:
+        if at is None or not fresh or each.array.version:
+            return None
+        if each.needs_grad and not taped:
             return None
         arrays.add(id(each.array))
         outputs.append((at, each.layout))
@@ -296,5 +336,5 @@ def recorded_call_of(
         and len(recorded_nodes[-1].signature.outputs) == 1
         and outputs[0][0] == len(numbers) - 1
     )
-    held = tuple(constants.values())
-    return RecordedCall(recorded_nodes, held, tuple(outputs), single, device, last)
+    made = tuple(outputs)
+    return RecordedCall(recorded_nodes, constants, made, single, device, last)

@@ -1,4 +1,4 @@
-"""Constants that follow from shapes: small tables that the host computes."""
+"""Constants that follow from shapes and numbers: small tables of the host's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_BYTES = 1 << 16
 def shape_constant(
     like: Tensor, table: np.ndarray, dtype: DType | None = None
 ) -> Tensor:
-    """Return a table that follows from shapes alone, on the device of a tensor.
+    """Return a table that follows from shapes and numbers, on a tensor's device.
 
     Calls that are recorded read it again, if it is small: it must not be changed.
     """

@@ -44,6 +44,9 @@ def calls(fw: Any, device: str) -> dict[str, Call]:
     total = fw.zeros((64, 64), device=device)
     layers = (fw.nn.Linear(64, 64), fw.nn.ReLU(), fw.nn.Linear(64, 8))
     model = fw.nn.Sequential(*layers).to(device)
+    image = fw.ones((1, 4, 8, 8), device=device)
+    grid = fw.zeros((1, 8, 8, 2), device=device)
+    labels = fw.arange(64, device=device)
 
     def step() -> None:
         for parameter in model.parameters():
@@ -65,6 +68,15 @@ def calls(fw: Any, device: str) -> dict[str, Call]:
         "softmax": lambda: x.softmax(1),
         "max": lambda: x.max(),
         "add_": lambda: total.add_(x),
+        "mse_loss": lambda: functional.mse_loss(x, y),
+        "mse_loss, taped": lambda: functional.mse_loss(leaf, y),
+        "nll_loss": lambda: functional.nll_loss(x, labels),
+        "avg_pool2d": lambda: functional.avg_pool2d(image, 2),
+        "max_pool2d": lambda: functional.max_pool2d(image, 2),
+        "interpolate": lambda: functional.interpolate(image, scale_factor=2),
+        "pdist": lambda: functional.pdist(x),
+        "mode": lambda: x.mode(1),
+        "grid_sample": lambda: functional.grid_sample(image, grid, align_corners=True),
         "forward and backward": step,
     }
 

@@ -10,14 +10,17 @@ from ... import ops
 from ...base.dtype import INTEGER, float64, int32
 from ...base.errors import DTypeError, ShapeError
 from ...dispatch.autocast_policy import autocast_float32
+from ...dispatch.replayable import replayable
 from ...ops.loss.ctc import ctc_losses
 from ...ops.loss.elementwise import check_reduction
+from ...ops.shape_constant import shape_constant
 from ...tensor.tensor import Tensor
 
 Lengths = Tensor | Sequence[int]
 
 
 @autocast_float32
+@replayable
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
@@ -104,7 +107,7 @@ def _lengths(name: str, given: Lengths, like: Tensor, most: int | None) -> Tenso
         found = ops.reshape(given, (given.numel(),)).to(like.device).to(int32)
     else:
         known = np.asarray(given)
-        found = Tensor.from_host(known.astype(np.int32).reshape(-1), like.device)
+        found = shape_constant(like, known.astype(np.int32).reshape(-1))
     if found.shape != (batch,):
         raise ShapeError(
             f"ctc_loss: there are {found.numel()} {name}; there must be {batch}"

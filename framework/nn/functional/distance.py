@@ -6,6 +6,7 @@ from ... import ops
 from ...autograd.tape import show_as, shown_as
 from ...base.errors import ShapeError
 from ...dispatch.autocast_policy import autocast_float32_on_device
+from ...dispatch.replayable import replayable
 from ...eager.base_tensor import need_tensors
 from ...tensor.tensor import Tensor
 
@@ -32,6 +33,7 @@ def cosine_similarity(
     return ops.cosine_similarity(x1, x2, dim, eps)
 
 
+@replayable
 def pairwise_distance(
     x1: Tensor,
     x2: Tensor,
@@ -90,6 +92,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
     return ops.pdist(input, p)
 
 
+@replayable
 def bilinear(
     input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None
 ) -> Tensor:

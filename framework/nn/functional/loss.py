@@ -11,6 +11,7 @@ from ...base.defaults import get_default_dtype
 from ...base.errors import DTypeError, ShapeError
 from ...base.validation import as_int, as_number
 from ...dispatch.autocast_policy import autocast_float32
+from ...dispatch.replayable import replayable
 from ...eager.base_tensor import need_tensors
 from ...tensor.tensor import Tensor
 from .reduction import chosen_reduction, reduced_loss, weighted_loss
@@ -424,6 +425,7 @@ def poisson_nll_loss(
     return reduced_loss("poisson_nll_loss", losses, reduction)
 
 
+@replayable
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,

@@ -8,6 +8,7 @@ from typing import Any
 from ... import ops
 from ...base.errors import ShapeError
 from ...dispatch.autocast_policy import autocast_float32_on_host
+from ...dispatch.replayable import replayable
 from ...eager.base_tensor import need_tensors
 from ...ops.elementwise.cast import refuse_bool
 from ...tensor.out import write
@@ -268,6 +269,7 @@ def normalize(
     return result if out is None else write("normalize", out, result)
 
 
+@replayable
 def local_response_norm(
     input: Tensor,
     size: int,

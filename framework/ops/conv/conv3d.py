@@ -14,6 +14,7 @@ from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int_or_ints
 from ...dispatch.autocast_policy import autocast_low_precision
+from ...dispatch.replayable import replayable
 from ...kernels.conv.problem import Convolution
 from ...kernels.conv.window import Window
 from ...kernels.shader_types import check_float
@@ -90,6 +91,7 @@ def _batched(name: str, x: Tensor, weight: Tensor) -> Tensor:
 
 @autocast_low_precision
 @unbatched_as("ConvolutionBackward0", "x", "weight", "bias", dims=(4,), dim=0)
+@replayable
 def conv3d(
     x: Tensor,
     weight: Tensor,
@@ -224,6 +226,7 @@ def _of_planes(
 
 @autocast_low_precision
 @unbatched_as("ConvolutionBackward0", "x", "weight", "bias", dims=(4,), dim=0)
+@replayable
 def conv_transpose3d(
     x: Tensor,
     weight: Tensor,

@@ -9,6 +9,7 @@ from ...base.dtype import int32
 from ...base.errors import DomainError, DTypeError, ShapeError
 from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_float32_on_host
+from ...dispatch.replayable import replayable
 from ..elementwise.binary import add, div, mul
 from ..elementwise.complex_numbers import pairs_of
 from ..elementwise.unary import abs, square
@@ -56,6 +57,7 @@ def _framing(
 
 
 @autocast_float32_on_host
+@replayable
 def stft(
     input: Tensor,
     n_fft: int,
@@ -147,6 +149,7 @@ def stft(
     return made if return_complex else pairs_of(made)
 
 
+@replayable
 def istft(
     input: Tensor,
     n_fft: int,

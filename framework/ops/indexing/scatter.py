@@ -14,6 +14,7 @@ from ...base.shape import Layout, Shape, TensorSpec, broadcast_shapes, normalize
 from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_promote
 from ...dispatch.declare import movement
+from ...dispatch.replayable import replayable
 from ...dispatch.scalar import number
 from ...dispatch.view_cache import caches_views
 from ...eager.base_tensor import TensorCore
@@ -158,6 +159,7 @@ def _gather(name: str, x: Tensor, dim: int, index: Tensor) -> Tensor:
     return out
 
 
+@replayable
 def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """Return elements along a dimension, as `gather`, with broadcasting around it.
 
@@ -495,6 +497,7 @@ def _unfold_vjp(
     return index_add(zeros, dim, places, source)
 
 
+@replayable
 def repeat_interleave(
     x: Tensor,
     repeats: int | Tensor | None = None,

@@ -33,7 +33,14 @@ from .cross_entropy_fused import (
 )
 from .cross_entropy_gradient import cross_entropy_dlogits, differentiable_vjp
 from .elementwise import check_reduction
-from .nll import check_labels, labels_in_words, nll_loss, nll_losses, per_class
+from .nll import (
+    check_labels,
+    is_in_memory,
+    labels_in_words,
+    nll_loss,
+    nll_losses,
+    per_class,
+)
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -369,8 +376,9 @@ def _weighted_losses(
 ) -> tuple[Tensor, Tensor]:
     """Return the losses with class weights, and the weight of each row's label."""
     likelihoods = log_softmax(logits, 1)
+    given = likelihoods, labels, weight, ignore_index
     losses, counts, counted = nll_losses(
-        "cross_entropy", likelihoods, labels, weight, ignore_index
+        "cross_entropy", *given, is_in_memory(likelihoods)
     )
     if label_smoothing:
         weights = per_class("cross_entropy", weight, logits)

@@ -355,6 +355,7 @@ def kl_div(
 
 
 @autocast_float32
+@replayable
 def hinge_embedding_loss(
     x: Tensor, target: Tensor, *, margin: float = 1.0, reduction: str = "mean"
 ) -> Tensor:
@@ -371,6 +372,7 @@ def hinge_embedding_loss(
 
 
 @autocast_float32
+@replayable
 def margin_ranking_loss(
     x1: Tensor,
     x2: Tensor,

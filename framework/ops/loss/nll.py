@@ -15,6 +15,7 @@ from ...base.index_checks import CLASSES, out_of_range
 from ...base.shape import Layout, TensorSpec
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import composite, primitive
+from ...dispatch.replayable import replayable
 from ...ir.kernel_call import Argument, Dispatch, IndexSlot, StridedSpec
 from ...kernels.linear import linear_dispatch
 from ...kernels.shader_types import statistic_dtype
@@ -111,7 +112,12 @@ def per_class(name: str, weight: Tensor, x: Tensor) -> Tensor:
 
 
 def nll_losses(
-    name: str, x: Tensor, labels: Tensor, weight: Tensor | None, ignore_index: int
+    name: str,
+    x: Tensor,
+    labels: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    is_stored: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the loss of each label, how much it counts, and whether it does at all.
 
@@ -134,8 +140,7 @@ def nll_losses(
     counted = ne(numbers, IGNORED)
     if weight is None:
         counts = cast(counted, statistic_dtype(x.dtype))
-        by_index = _is_stored(x)
-        picked = _of_labels(x, numbers) if by_index else _found(x, numbers, classes)
+        picked = _of_labels(x, numbers) if is_stored else _found(x, numbers, classes)
     else:
         weights = cast(per_class(name, weight, x), statistic_dtype(x.dtype))
         counts = _found(weights, numbers, classes)
@@ -145,7 +150,7 @@ def nll_losses(
     return losses, counts, counted
 
 
-def _is_stored(x: Tensor) -> bool:
+def is_in_memory(x: Tensor) -> bool:
     """Return whether single elements can be read without computing all of them."""
     if type(x.layout) is not Layout:
         return False  # batched, or made of others
@@ -248,13 +253,26 @@ def nll_loss(
             image, flat, weight, ignore_index=ignore_index, reduction=reduction
         )
         return reshape(out, labels.layout.shape) if reduction == "none" else out
-    losses, counts, _ = nll_losses("nll_loss", x, labels, weight, ignore_index)
-    if reduction != "none":
-        losses = sum(cast(losses, counts.dtype))
-    if reduction == "mean":
-        losses = losses / sum(counts)
-    out = losses.to(x.dtype)
+    out = _nll_loss(x, labels, weight, ignore_index, reduction, is_in_memory(x))
     if out.grad_node is not None:
         dims = len(x.layout.shape)
         show_as(out, "NllLossBackward0" if dims < 3 else "NllLoss2DBackward0", x)
     return out
+
+
+@replayable
+def _nll_loss(
+    x: Tensor,
+    labels: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: str,
+    is_stored: bool,
+) -> Tensor:
+    given = x, labels, weight, ignore_index
+    losses, counts, _ = nll_losses("nll_loss", *given, is_stored)
+    if reduction != "none":
+        losses = sum(cast(losses, counts.dtype))
+    if reduction == "mean":
+        losses = losses / sum(counts)
+    return losses.to(x.dtype)

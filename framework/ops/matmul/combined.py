@@ -14,6 +14,7 @@ from ...dispatch.autocast_policy import (
     autocast_low_precision,
     autocast_low_precision_on_device,
 )
+from ...dispatch.replayable import replayable
 from ...eager.base_tensor import need_tensors
 from ..elementwise.binary import mul
 from ..elementwise.cast import cast, converted, need_float
@@ -216,6 +217,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     return tensordot(input, other, ([-1], [-1]))
 
 
+@replayable
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """Return the Kronecker product: each element of `input` times the whole `other`.
 

@@ -15,6 +15,7 @@ from ...base.shape import Layout, TensorSpec
 from ...dispatch import batching
 from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import composite, primitive
+from ...dispatch.replayable import replayable
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.norm import channel_sums_dispatches, moments_dispatches
 from ...kernels.shader_types import check_float, statistic_dtype
@@ -369,6 +370,7 @@ def _inner(shape: tuple[int, ...]) -> int:
 
 
 @autocast_float32_on_device
+@replayable
 def normalize(
     x: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12
 ) -> Tensor:

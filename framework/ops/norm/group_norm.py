@@ -12,6 +12,7 @@ from ...base.errors import ShapeError
 from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import composite
+from ...dispatch.replayable import replayable
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.unary import lazy_copy, rsqrt, square
 from ..reduce.common import as_dtype_of, in_storage
@@ -91,6 +92,7 @@ def _of_channels(vector: Tensor) -> Tensor:
 
 
 @autocast_float32_on_device
+@replayable
 def group_norm(
     x: Tensor,
     num_groups: int,
@@ -171,6 +173,7 @@ def _in_groups(
     return as_dtype_of(reshape(out, x.layout.shape), x.dtype), centre, variance
 
 
+@replayable
 def instance_norm(
     x: Tensor,
     running_mean: Tensor | None = None,

@@ -19,6 +19,7 @@ from ...base.dtype import (
 )
 from ...base.errors import DomainError, DTypeError, ShapeError
 from ...base.shape import normalize_dim
+from ...dispatch.replayable import replayable
 from ..elementwise.binary import add, div, mul, sub
 from ..elementwise.cast import cast, need_float, refuse_bool
 from ..elementwise.clamp import clamp
@@ -45,6 +46,7 @@ class MinMax(NamedTuple):
 
 
 @shown_as("AminmaxBackward0", "input")
+@replayable
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
     """Return the smallest and the largest elements along a dimension, or of all.
 
@@ -70,6 +72,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
     return MinMax(*extremes("aminmax", input, dim, keepdim))
 
 
+@replayable
 def cov(
     input: Tensor,
     *,
@@ -154,6 +157,7 @@ def cov(
     return squeeze(found)
 
 
+@replayable
 def corrcoef(input: Tensor) -> Tensor:
     """Return the correlation coefficients of variables, one a row; see `cov`.
 
@@ -207,6 +211,7 @@ def _doubled(name: str, y: Tensor, x: Tensor | None, dim: int) -> tuple[Tensor, 
     return both if x is None else mul(both, diff(x, 1, along)), at
 
 
+@replayable
 def trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1
 ) -> Tensor:
@@ -249,6 +254,7 @@ def _by_number(
     return found
 
 
+@replayable
 def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1
 ) -> Tensor:

@@ -33,6 +33,7 @@ from ...dispatch.autocast_policy import (
     autocast_passthrough,
 )
 from ...dispatch.declare import composite, primitive
+from ...dispatch.replayable import replayable
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.reduce import dropped_shape, kept_shape, reduce_dispatches, sum_like
 from ...kernels.reduce_variants import reduce_candidates
@@ -254,6 +255,7 @@ def sum(
 
 @autocast_passthrough
 @shown_as("NansumBackward0", "x")
+@replayable
 def nansum(
     x: Tensor,
     dim: Dims = None,
@@ -345,6 +347,7 @@ def mean(
 
 
 @autocast_passthrough
+@replayable
 def nanmean(
     x: Tensor,
     dim: Dims = None,

@@ -13,6 +13,7 @@ from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec, broadcast_shapes, normalize_dim, reduced_dims
 from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import composite, primitive
+from ...dispatch.replayable import replayable
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.reduce import kept_shape, reduce_dispatches, stateful
 from ...kernels.shader_types import statistic_dtype
@@ -211,6 +212,7 @@ def var_mean(
 
 
 @shown_as("StdMeanBackward0", "x")
+@replayable
 def std_mean(
     x: Tensor,
     dim: Dims = None,
@@ -276,6 +278,7 @@ def _norm_vjp(grad: Tensor, x: Tensor, out: Tensor, p: float) -> Tensor:
 
 
 @autocast_float32_on_device
+@replayable
 def norm(
     x: Tensor,
     p: float | str | None = "fro",
@@ -347,6 +350,7 @@ def norm(
 
 
 @autocast_float32_on_device
+@replayable
 def cosine_similarity(
     x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8
 ) -> Tensor:

@@ -68,6 +68,7 @@ def _fractions(name: str, x: Tensor, q: Tensor | float) -> tuple[Tensor, bool]:
     return filled, True
 
 
+@replayable
 def _quantile(
     name: str,
     x: Tensor,

@@ -17,6 +17,7 @@ from ...base.dtype import NUMERIC, DType, int32
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, normalize_dim
 from ...dispatch.declare import composite, primitive
+from ...dispatch.replayable import replayable
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.reduce import need_countable
 from ...kernels.select import rank_dispatches
@@ -201,6 +202,7 @@ def _node(x: Tensor, dim: object = None, keepdim: object = False) -> str:
 
 
 @shown_as(_node, "x")
+@replayable
 def median(
     x: Tensor, dim: int | None = None, keepdim: bool = False
 ) -> Tensor | ValuesIndices:
@@ -269,6 +271,7 @@ def _nan_node(input: Tensor, dim: object = None, keepdim: object = False) -> str
 
 
 @shown_as(_nan_node, "input")
+@replayable
 def nanmedian(
     input: Tensor, dim: int | None = None, keepdim: bool = False
 ) -> Tensor | ValuesIndices:

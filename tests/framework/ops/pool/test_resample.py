@@ -79,6 +79,7 @@ def test_both_dimensions_at_once(
     info = gpu.gpu.info
     target = dataclasses.replace(info.target, hides_latency=hides_latency)
     monkeypatch.setitem(info.__dict__, "target", target)
+    gpu.begin_generation()
     data = np.random.default_rng(0).standard_normal((2, 3, 8, 12)).astype("f4")
     functional = fw.nn.functional
     calls = {
