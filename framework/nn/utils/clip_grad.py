@@ -94,20 +94,7 @@ def _norm(x: Tensor, power: float) -> Tensor:
     """Return the norm of all elements."""
     if not x.numel():
         return x.new_zeros((), dtype=x.dtype.to_real())
-    if x.dtype.is_complex:
-        x = x.abs()
-    result: Tensor
-    if math.isinf(power):
-        sizes = x.abs()
-        result = sizes.max() if power > 0 else sizes.min()
-    elif power == 0:
-        result = (x != 0).to(x.dtype).sum()
-    elif power == 1:
-        result = x.abs().sum()
-    elif power == 2:
-        result = (x * x).sum().sqrt()
-    else:
-        result = (x.abs() ** power).sum() ** (1.0 / power)
+    result: Tensor = ops.norm(x, power)
     return result
 
 

@@ -60,6 +60,13 @@ def test_are_pytorchs(call: str, place: Device, rng: np.random.Generator) -> Non
         assert_close(mine.grad, other.grad.numpy(), scale=4)
 
 
+def test_squares_beyond_float16(place: Device) -> None:
+    gradients = [fw.full((n,), 200.0, dtype=fw.float16, device=place) for n in (9, 16)]
+    found = nn.utils.get_total_norm(gradients)
+    assert found.dtype is fw.float16
+    assert found.item() == 1000.0
+
+
 def test_what_is_not_finite_can_be_refused() -> None:
     p = nn.Parameter(fw.zeros(2))
     p.grad = fw.tensor([1.0, math.inf])
