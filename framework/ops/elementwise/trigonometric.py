@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT
+from ...base.dtype import FLOAT, float32, promote
 from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import elementwise
-from .cast import at_least
+from .cast import at_least, converted
 from .compare import eq, where
 from .complex_numbers import conj_physical
 from .unary import rsqrt, square
@@ -275,12 +275,16 @@ atan2.only_tensors("y", "x")
 def atan2_vjp(
     grad: Tensor, y: Tensor, x: Tensor, needs: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
-    # Squares of integers may wrap.
-    x, y = at_least(x, grad.dtype), at_least(y, grad.dtype)
+    # Squares of integers may wrap, those of 2-byte floats vanish.
+    kind, wide = grad.dtype, promote(grad.dtype, float32)
+    grad, y, x = (at_least(each, wide) for each in (grad, y, x))
     squares = x * x + y * y
     # At the origin, where there is no slope, the gradient is 0 as in PyTorch.
     scaled = grad / where(squares == 0.0, 1.0, squares)
-    return scaled * x if needs[0] else None, -scaled * y if needs[1] else None
+    return (
+        converted(scaled * x, kind) if needs[0] else None,
+        converted(-scaled * y, kind) if needs[1] else None,
+    )
 
 
 @elementwise(

@@ -10,7 +10,7 @@ import torch
 import vkbackend.framework as fw
 from tests.framework.ops.special import SPECIAL, check_special, check_special_pairs
 from vkbackend.framework import ops
-from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.device import Device, GpuDevice
 
 Make = Callable[..., fw.Tensor]
 
@@ -112,3 +112,14 @@ def test_large_angles_of_float64_on_a_device(gpu: GpuDevice) -> None:
     # The number that is nearest to a multiple of pi / 2.
     near = fw.tensor(6381956970095103 * 2.0**797, dtype="float64", device=gpu)
     assert abs(fw.cos(near).item() / -4.68716592425462761e-19 - 1) < 1e-15
+
+
+def test_slope_of_atan2_near_the_origin_in_float16(place: Device) -> None:
+    y = fw.tensor([3e-3, 1e-4], dtype=fw.float16, device=place).requires_grad_()
+    x = fw.tensor([4e-3, 0.0], dtype=fw.float16, device=place).requires_grad_()
+    ops.atan2(y, x).backward(fw.tensor([1.0, 1.0], dtype=fw.float16, device=place))
+    a, b = (each.detach().numpy().astype(np.float64) for each in (y, x))
+    for found, wanted in ((y.grad, b), (x.grad, -a)):
+        assert found.dtype is fw.float16
+        expected = wanted / (a * a + b * b)
+        np.testing.assert_allclose(found.numpy(), expected, 1e-3)
