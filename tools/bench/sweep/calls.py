@@ -154,6 +154,10 @@ def _each_index(form: ShapeClass) -> tuple[int, Given]:
     return dim, whole(*form.shape, below=size)
 
 
+def _distinct(form: ShapeClass) -> Given:
+    return replace(first(form), kind="distinct")
+
+
 def _flat(form: ShapeClass) -> Given:
     return Given((form.count,))
 
@@ -477,8 +481,11 @@ CALLS: dict[str, Make] = {
     "sort": _some(_LINES + " long", lambda f: call(first(f))),
     "argsort": _some(_LINES + " long", lambda f: call(first(f))),
     "msort": _some(_LINES, lambda f: call(first(f))),
-    "topk": _some(_LINES + " long", lambda f: call(first(f), min(8, f.shape[-1]), -1)),
-    "kthvalue": _some(_LINES + " long", lambda f: call(first(f), 3)),
+    # Which of equal elements has the gradient is not said.
+    "topk": _some(
+        _LINES + " long", lambda f: call(_distinct(f), min(8, f.shape[-1]), -1)
+    ),
+    "kthvalue": _some(_LINES + " long", lambda f: call(_distinct(f), 3)),
     "median": _some(_LINES + " long", lambda f: call(first(f), -1)),
     "nanmedian": _some(_LINES + " long", lambda f: call(first(f), -1)),
     "mode": _some(
@@ -538,15 +545,18 @@ CALLS: dict[str, Make] = {
     "fft.ihfft": _spectra(),
     "fft.hfft": _spectra(True),
     # Linear algebra.
+    **{
+        name: _square()
+        for name in (
+            "slogdet inverse linalg.inv linalg.inv_ex pinverse linalg.pinv"
+            " linalg.lu linalg.lu_factor linalg.lu_factor_ex linalg.slogdet"
+            " linalg.eig linalg.eigvals linalg.qr qr linalg.svd svd nuclear_norm"
+            " linalg.svdvals linalg.matrix_rank linalg.cond".split()
+        )
+    },
     "det": _square(kind="unit"),
     "linalg.det": _square(kind="unit"),
     "logdet": _square(kind="definite"),
-    "slogdet": _square(),
-    "inverse": _square(),
-    "linalg.inv": _square(),
-    "linalg.inv_ex": _square(),
-    "pinverse": _square(),
-    "linalg.pinv": _square(),
     "cholesky": _square(kind="definite"),
     "linalg.cholesky": _square(kind="definite"),
     "linalg.cholesky_ex": _square(kind="definite"),
@@ -560,25 +570,12 @@ CALLS: dict[str, Make] = {
         else Call(found.args, {"upper": True})
     ),
     "triangular_solve": _square("upper", kind="uniform"),
-    "linalg.lu": _square(),
-    "linalg.lu_factor": _square(),
-    "linalg.lu_factor_ex": _square(),
-    "linalg.slogdet": _square(),
-    "linalg.eig": _square(),
-    "linalg.eigvals": _square(),
     "linalg.householder_product": _reflections,
-    "linalg.qr": _square(),
-    "qr": _square(),
     "linalg.eigh": _square(kind="definite"),
-    "linalg.eigvalsh": _square(kind="definite"),
-    "linalg.svd": _square(),
-    "svd": _square(),
-    "nuclear_norm": _square(),
-    "linalg.svdvals": _square(),
+    # The gradient is of eigenvectors, which are as uncertain as values are close.
+    "linalg.eigvalsh": _square(kind="separate"),
     "linalg.matrix_exp": _square(kind="uniform"),
     "matrix_exp": _square(kind="uniform"),
-    "linalg.matrix_rank": _square(),
-    "linalg.cond": _square(),
     "linalg.lstsq": _square("uniform"),
     "linalg.matrix_norm": lambda f: call(first(f)) if len(f.shape) > 1 else None,
     "linalg.vecdot": lambda f: call(first(f), _source(f)),
@@ -615,7 +612,7 @@ _POSITIVE = """
     log log2 log10 log1p sqrt rsqrt lgamma digamma logit erfinv xlogy special.xlog1py
     igamma igammac polygamma binary_cross_entropy gamma_draw_slope special.entr
     special.ndtri poisson_nll_loss reciprocal bernoulli poisson float_power
-    gamma_from_key poisson_from_key prod cumprod logcumsumexp
+    gamma_from_key poisson_from_key prod cumprod logcumsumexp div
 """
 _RANDOM = """
     bernoulli poisson multinomial dropout dropout1d dropout2d dropout3d
@@ -655,6 +652,10 @@ OPTIONS: dict[str, Options] = {
     # PyTorch 2.13 gives the replaced elements the gradient, and the others none.
     "as_strided_scatter": Options(peer_gradients=False),
     "mvlgamma": Options(2, 4),
+    # At whole numbers but 0 the result is the rounding of pi.
+    "sinc": Options(0, 2),
+    # PyTorch 2.11 gives elements beside the diagonal of tall matrices a gradient.
+    "trace": Options(peer_gradients=False),
     "special.zeta": Options(1.5, 4),
     "bernoulli": Options(0.1, 0.9, compared=False),
     "poisson": Options(0.1, 9, compared=False, dtypes=("float32",)),

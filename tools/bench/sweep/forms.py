@@ -86,10 +86,11 @@ class Given:
         "plain", "transposed" (of the last two dimensions) or "expanded" (one column,
         repeated).
     kind : str
-        "uniform", "sorted", "permutation" (of whole numbers), "definite" (symmetric
-        positive matrices), "regular" (matrices far from singular), "unit" (those whose
-        determinants are neither large nor small) or "lower" and
-        "upper" (triangles of those).
+        "uniform", "sorted", "distinct" (no equal ones along the last dimension, up to
+        4097 also as float16), "permutation" (of whole numbers), "definite" (symmetric
+        positive matrices), "separate" (those whose eigenvalues are evenly spaced),
+        "regular" (matrices far from singular), "unit" (those whose determinants are
+        neither large nor small) or "lower" and "upper" (triangles of those).
     seed : int
         Tensors of one description differ by it.
     """

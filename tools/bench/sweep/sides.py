@@ -176,7 +176,22 @@ def values_of(given: Given, dtype: str) -> np.ndarray[Any, Any]:
     drawn = drawn.astype(np.float32)
     if dtype.startswith("complex"):
         return np.asarray(np.resize(drawn, shape) + 1j * np.resize(drawn[::-1], shape))
-    return _special(np.resize(drawn, shape), given.kind)
+    values = np.resize(drawn, shape)
+    if given.kind == "distinct":
+        return _distinct(values, rng, -2 if given.layout == "transposed" else -1)
+    return _special(values, given.kind)
+
+
+def _distinct(
+    values: np.ndarray[Any, Any], rng: np.random.Generator, along: int
+) -> np.ndarray[Any, Any]:
+    """Return values from -1 to 1 of which none are equal along a dimension."""
+    rows = np.moveaxis(values, along, -1).shape
+    # Up to 2^11 steps each way are exact in float16, up to 2^24 in float32.
+    steps = np.arange(rows[-1]) - rows[-1] // 2
+    steps = steps * 2.0 ** (1 - (rows[-1] - 1).bit_length())
+    mixed = rng.permuted(np.broadcast_to(steps.astype(np.float32), rows), axis=-1)
+    return np.moveaxis(mixed, -1, along)
 
 
 def _special(values: np.ndarray[Any, Any], kind: str) -> np.ndarray[Any, Any]:
@@ -188,6 +203,13 @@ def _special(values: np.ndarray[Any, Any], kind: str) -> np.ndarray[Any, Any]:
     order = values.shape[-1]
     if kind == "definite":
         made = values @ values.swapaxes(-1, -2) / order + np.eye(order)
+    elif kind == "separate":
+        # A reflection of evenly spaced numbers
+        normal = values[..., :1]
+        normal = normal / np.linalg.norm(normal, axis=-2, keepdims=True)
+        mirror = np.eye(order) - 2 * normal @ normal.swapaxes(-1, -2)
+        made = mirror * np.linspace(1, 2, order) @ mirror
+        made = (made + made.swapaxes(-1, -2)) / 2
     elif kind == "unit":
         made = values / (4 * order**0.5) + np.eye(order)
     else:

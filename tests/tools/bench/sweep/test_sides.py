@@ -52,3 +52,22 @@ def test_kinds_of_values() -> None:
     matrix = values_of(Given((4, 4), kind="definite"), "float32")
     assert (np.linalg.eigvalsh(matrix) > 0).all()
     assert values_of(Given((3, 5), layout="expanded"), "float32").shape == (3, 1)
+
+
+def test_values_without_equals() -> None:
+    for size in (2, 9, 4096):
+        rows = values_of(Given((3, size), kind="distinct"), "float16")
+        rows = rows.astype(np.float16)
+        assert (np.diff(np.sort(rows)) > 0).all()
+        assert 0.4 < np.abs(rows).max() <= 1
+    turned = Given((3, 9), kind="distinct", layout="transposed")
+    stored = values_of(turned, "float32")
+    assert stored.shape == (9, 3)
+    assert (np.diff(np.sort(stored, 0), axis=0) > 0).all()
+
+
+def test_eigenvalues_apart() -> None:
+    matrix = values_of(Given((2, 5, 5), kind="separate"), "float32")
+    assert (matrix == matrix.swapaxes(-1, -2)).all()
+    values = np.linalg.eigvalsh(matrix)
+    np.testing.assert_allclose(values, [[1, 1.25, 1.5, 1.75, 2]] * 2, 1e-5)

@@ -19,6 +19,7 @@ from vkbackend.tools.bench.sweep.sides import Here, Inputs, bound, side_of
 from vkbackend.tools.bench.sweep.timing import (
     TOLERANCES,
     Bed,
+    RefusedError,
     _error,
     _ours_together,
     apart,
@@ -137,3 +138,17 @@ def test_a_peer_that_takes_too_long_is_stopped() -> None:
         endless()
     with limited(None):
         pass
+
+
+def test_a_dtype_refused_where_the_peer_has_no_function(place: Any) -> None:
+    peer = Peer("torch")
+    here, there = Here(place), side_of(peer)
+    inputs = Inputs(here, there, on_gpu=False)
+    bed = Bed(here, there, inputs, peer, place.gpu, 1e-6, Turns(None))
+    (case,) = (
+        each
+        for each in cases({"rope": units()["rope"]}, "small", every=True)
+        if (each.title, each.dtype) == ("rope tiny forward", "int64")
+    )
+    with pytest.raises(RefusedError, match="int64"):
+        measure(case, bed)
