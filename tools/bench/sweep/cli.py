@@ -30,6 +30,8 @@ _BESIDE = 0.85
 """Share of the time in which several processes measure; what they find below
 `_AGAIN` is measured once more in the rest, by one."""
 _AGAIN = 0.8
+_SHARED_ROOM = 4
+"""Share of the memory for inputs that one of several processes keeps of it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -155,6 +157,8 @@ def _measure_all(
         chosen.sort(key=lambda case: _name(case) not in low)
     here, there = Here(device), side_of(peer)
     inputs = Inputs(here, there, on_gpu=not _is_software(device))
+    if options.turns:
+        inputs.room //= _SHARED_ROOM
     seconds = options.seconds or _BATCH_SECONDS[size]
     turns = processes.Turns(options.turns)
     bed = Bed(here, there, inputs, peer, device.gpu, seconds, turns)
