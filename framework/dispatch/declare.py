@@ -39,7 +39,6 @@ def elementwise(
     glsl: str,
     reference: Callable[..., Any],
     dtypes: Sequence[DType] | Mapping[str, Sequence[DType]],
-    device_dtypes: Sequence[DType] | None = None,
     result: DType | str | Callable[[DType], DType] | None = None,
     fractional: bool = False,
     refuse_integers: Callable[[str, object], None] | None = None,
@@ -54,8 +53,6 @@ def elementwise(
         The same over NumPy arrays, in the order of the parameters.
     dtypes : sequence of DType, or mapping of str to sequence
         Supported dtypes of tensors, for all of them or by parameter.
-    device_dtypes : sequence of DType or None
-        Supported dtypes on a Vulkan device, if fewer.
     result : DType, str, callable or None
         Dtype of the result, the parameter that names it, or a function of the promoted
         dtype of the operands, which None means.
@@ -72,7 +69,6 @@ def elementwise(
             glsl,
             reference,
             dtypes,
-            device_dtypes,
             result,
             fractional,
             refuse_integers,

@@ -134,7 +134,6 @@ class Elementwise(Op[P, R]):
         glsl: str,
         reference: Callable[..., Any],
         dtypes: Sequence[DType] | Mapping[str, Sequence[DType]],
-        device_dtypes: Sequence[DType] | None,
         result: DType | str | Callable[[DType], DType] | None,
         fractional: bool,
         refuse_integers: Callable[[str, object], None] | None = None,
@@ -145,7 +144,6 @@ class Elementwise(Op[P, R]):
         self.complex_result: Callable[[DType], DType] | None = None
         self.complex_rule: tuple[Callable[..., Any], tuple[str, ...]] | None = None
         self._complex_recorders: dict[tuple[str, ...], TapeRecorder] = {}
-        self.device_dtypes = device_dtypes
         self.fractional = fractional
         self.glsl = glsl
         self.numpy_reference = reference
@@ -224,9 +222,6 @@ class Elementwise(Op[P, R]):
             }
         else:
             self.dtypes = (*self.dtypes, *COMPLEX)
-        if self.device_dtypes is not None:
-            assert not isinstance(self.device_dtypes, Mapping)
-            self.device_dtypes = (*self.device_dtypes, *COMPLEX)
         self._describe()
 
         def declare(rule: Rule) -> Rule:
@@ -395,10 +390,6 @@ class Elementwise(Op[P, R]):
         generation = device.generation
         for dtype in (compute, result, *(each.dtype for each in tensors.values())):
             need_feature(self.name, dtype, device)
-        if not self._has_kernel(compute):
-            out = self._on_host(tensors, numbers, compute, result, kept)
-            self._record_in(compute, bound, tensors, out)
-            return out
         shape = views[0].shape
         with device.lock:
             values = [each.array.value for each in tensors.values()]
@@ -507,12 +498,6 @@ class Elementwise(Op[P, R]):
                 f" {', '.join(dtype.name for dtype in accepted)}"
             )
         return device
-
-    def _has_kernel(self, compute: DType) -> bool:
-        """Return whether devices compute the expression in a dtype, or the host."""
-        accepted = self.device_dtypes
-        assert not isinstance(accepted, Mapping)
-        return accepted is None or compute in accepted
 
     def _result_dtypes(
         self, bound: dict[str, Any], tensors: dict[str, Any]

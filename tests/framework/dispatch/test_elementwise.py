@@ -8,13 +8,12 @@ import pytest
 import torch
 
 import vkbackend.framework as fw
-from tests.cases import CASES
 from tests.framework.ops.special import need
 from tests.mixtures import check
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.dtype import DType
-from vkbackend.framework.base.errors import DeviceMismatchError, DTypeError, TraceError
+from vkbackend.framework.base.errors import DeviceMismatchError, DTypeError
 from vkbackend.framework.dispatch.call_cache import MOST_CACHED_CALLS, CallCache
 from vkbackend.framework.dispatch.elementwise import (
     Elementwise,
@@ -254,50 +253,6 @@ def test_a_condition_of_uint8(gpu: GpuDevice) -> None:
             assert x.where(condition, -x).tolist() == [-1.0, 2.0, 3.0]
         with pytest.raises(DTypeError, match="`condition` is int32"):
             fw.where(condition.int(), x, 0)
-
-
-HOST_DOUBLES = [
-    name
-    for name, op in REGISTRY.items()
-    if isinstance(op, Elementwise)
-    and op.device_dtypes is not None
-    and fw.float64 not in op.device_dtypes
-]
-
-
-@pytest.mark.parametrize("name", HOST_DOUBLES)
-def test_float64_without_a_kernel_is_computed_by_the_host(
-    name: str, gpu: GpuDevice
-) -> None:
-    if not gpu.gpu.info.shader_float64:
-        pytest.skip("the device has no shader_float64")
-    sample = CASES[name].samples[0]
-    rng = np.random.default_rng(2)
-    arrays = [draw.array(rng, "float64") for draw in sample.draws]
-    found = []
-    for place in (fw.device("cpu"), gpu):
-        tensors = [
-            fw.tensor(array, draw.dtype or "float64", place)
-            for array, draw in zip(arrays, sample.draws)
-        ]
-        for each in tensors:
-            each.requires_grad_(each.dtype.is_float and CASES[name].gradient)
-        out = CASES[name].call(*tensors, **sample.keywords)
-        assert (out.device, out.dtype) == (tensors[0].device, fw.float64)
-        kept = [out]
-        if out.requires_grad:
-            out.sum().backward()
-            kept += [each.grad for each in tensors if each.grad is not None]
-        found.append([each.detach().numpy() for each in kept])
-    for ours, wanted in zip(*found, strict=True):
-        np.testing.assert_allclose(ours, wanted, 1e-12, 1e-12)
-
-
-def test_float64_without_a_kernel_is_no_part_of_a_replay(gpu: GpuDevice) -> None:
-    if not gpu.gpu.info.shader_float64:
-        pytest.skip("the device has no shader_float64")
-    with pytest.raises(TraceError, match="is read on the host"):
-        fw.jit(ops.igamma)(*[fw.ones(3, device=gpu).double()] * 2)
 
 
 VIEWS: dict[str, Callable[[Any], Any]] = {
