@@ -91,21 +91,22 @@ float quick_lgamma_near_two(float t) {
 float quick_lgamma(float x) {
     // Numbers of 2 bytes come nearer to the zeros there than this has digits.
     if (x <= -2.25) return precise_lgamma(x);
-    float size = abs(x), turn = 1.0, argument = size;
+    float size = abs(x), turn = 1.0;
     // Nearer to 1 log2 has fewer digits.
     bool low = size < 0.875, high = size >= 2.25, pole = false, factor = low;
     float below = size - 1.0, above = size - 2.0;
+    // Small numbers are raised before they are multiplied, or they might become 0.
+    float raised = low ? 8388608.0 : 1.0, argument = size * raised;
     if (x <= 0.0) {
         float whole = roundEven(x), t = x - whole, u = t * t;
         float series = polynomial(u, 0.99999905, -1.6448238, 0.8096516, -0.17773776);
-        float sine = abs(t) * series, product = sine * size;
+        float sine = abs(t) * raised * series, product = sine * size;
         pole = x == whole;
         factor = true;
         turn = -1.0;
         argument = low ? sine : product;
     }
-    float raised = argument * 8388608.0;
-    float logarithm = fma(log2(low ? raised : argument), 0.693147182, low ? -15.9423852 : 0.0);
+    float logarithm = fma(log2(argument), 0.693147182, low ? -15.9423852 : 0.0);
     float near = quick_lgamma_near_two(low ? below : above);
     float small = fma(turn, near, factor ? -logarithm : 0.0);
     float inverse = 1.0 / size;
