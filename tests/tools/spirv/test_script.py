@@ -16,6 +16,7 @@ g = fw.devices()[0] if False else fw.device({device!r})
 x = fw.tensor(np.ones((4, 12), np.float32)).to_gpu(g)
 y = (x * 2 + 1).relu()
 (y @ y.mT).numpy()
+y.cumsum(0).numpy()
 (y * int(sys.argv[1])).sum().numpy()
 sys.exit(3)
 """
