@@ -13,7 +13,13 @@ _CHOSEN = re.compile(r"(?:-|magnitude\()?([A-Za-z_]\w*)\)?")
 
 _EXACT = frozenset(
     {
-        *("floor(x)", "ceil(x)", "trunc(x)", "roundEven(x)", "x - trunc(x)"),
+        *(
+            "floor(x)",
+            "ceil(x)",
+            "whole_part(x)",
+            "nearest_whole(x)",
+            "x - whole_part(x)",
+        ),
         *("signum(x)", "sign_of_bits(x)", "with_sign_of(x, y)"),
     }
 )

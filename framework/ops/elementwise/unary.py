@@ -201,7 +201,7 @@ def ceil_vjp(grad: Tensor) -> Tensor:
     return flat(grad)
 
 
-@elementwise(glsl="roundEven(x)", reference=np.rint, dtypes=FLOAT)
+@elementwise(glsl="nearest_whole(x)", reference=np.rint, dtypes=FLOAT)
 def round(x: Tensor) -> Tensor:
     """Return the nearest whole number, the even one of two that are as near.
 
@@ -231,7 +231,7 @@ def round_vjp(grad: Tensor) -> Tensor:
     return flat(grad)
 
 
-@elementwise(glsl="trunc(x)", reference=np.trunc, dtypes=FLOAT)
+@elementwise(glsl="whole_part(x)", reference=np.trunc, dtypes=FLOAT)
 def trunc(x: Tensor) -> Tensor:
     """Return each element without its fraction."""
 
@@ -246,7 +246,9 @@ def trunc_vjp(grad: Tensor) -> Tensor:
     return flat(grad)
 
 
-@elementwise(glsl="x - trunc(x)", reference=lambda x: x - np.trunc(x), dtypes=FLOAT)
+@elementwise(
+    glsl="x - whole_part(x)", reference=lambda x: x - np.trunc(x), dtypes=FLOAT
+)
 def frac(x: Tensor) -> Tensor:
     """Return the fraction of each element, with its sign; of an infinity NaN."""
 

@@ -141,13 +141,6 @@ double precise_log1p(double x) {
     return x == 0.0lf ? x : value;
 }
 
-// The nearest whole number, to even, of up to 2^51. roundEven gives numbers from 2^24 on
-// back as they are in lavapipe 22.3 where the processor has no AVX-512.
-double nearest_whole(double x) {
-    precise double shifted = x + 6755399441055744.0lf;
-    return shifted - 6755399441055744.0lf;
-}
-
 // What the rounded product x * y lacks of the exact one, below 2^996: drivers may round
 // a fused product twice.
 // source  Dekker, A Floating-Point Technique for Extending the Available Precision, 1971

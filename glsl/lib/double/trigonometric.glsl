@@ -294,10 +294,7 @@ double sine_quotient_slope(double x) {
 
 // The polynomial has an error of 2^-61.
 double normalized_sinc(double x) {
-    // From 2^52 on all are whole.
-    double half_of = 0.5lf * x;
-    double whole = abs(half_of) < 2251799813685248.0lf ? nearest_whole(half_of) : half_of;
-    precise double rest = fma(-2.0lf, whole, x);
+    precise double rest = fma(-2.0lf, nearest_whole(0.5lf * x), x);
     double size = abs(rest), folded = rest < 0.0lf ? size - 1.0lf : 1.0lf - size;
     double t = size > 0.5lf ? folded : rest, u = t * t;
     double y = 2.4502943624559793e-07lf;

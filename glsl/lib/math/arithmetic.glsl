@@ -1,6 +1,7 @@
 // Arithmetic of every type: division with remainder, signs, bits and powers
 
 #include "division.glsl"
+#include "rounding.glsl"
 #include "sign.glsl"
 #include "upper_half.glsl"
 
@@ -295,7 +296,7 @@ double floored_quotient(double x, double y) {
 }
 
 double truncated_quotient(double x, double y) {
-    return trunc(divided(x, y));
+    return whole_part(divided(x, y));
 }
 
 double neighbour(double x, double y) {

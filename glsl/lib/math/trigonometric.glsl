@@ -7,6 +7,7 @@
 
 #include "division.glsl"
 #include "exponential.glsl"
+#include "rounding.glsl"
 
 const float HALF_PI_HIGH = 1.57079637;
 const float HALF_PI_LOW = -4.37113883e-08;

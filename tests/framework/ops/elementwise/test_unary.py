@@ -40,6 +40,18 @@ def test_special_values(name: str, make: Make) -> None:
     check_special(getattr(ops, name), UNARY[name], make)
 
 
+@pytest.mark.parametrize("name", ["floor", "ceil", "round", "trunc", "frac"])
+def test_whole_parts_of_large_doubles(name: str, gpu: GpuDevice) -> None:
+    """lavapipe's own are wrong from 2^24 on where processors have no AVX-512."""
+    need(fw.float64, gpu)
+    exponents = np.arange(-2, 62)
+    x = np.concatenate([s * 2.0**exponents * (4 / 3) for s in (1, -1)])
+    x = np.concatenate([x, 2.0**52 + np.arange(-3, 4) / 2, [0.5, 1.5, -2.5, -0.25]])
+    found = getattr(ops, name)(fw.tensor(x, device=gpu)).numpy()
+    np.testing.assert_array_equal(found, UNARY[name](x))
+    assert np.array_equal(np.signbit(found), np.signbit(UNARY[name](x)))
+
+
 @pytest.mark.parametrize("name", ["neg", "abs", "sqrt", "trunc", "round", "copy"])
 def test_sign_of_zero(name: str, make: Make) -> None:
     zeros = np.array([0.0, -0.0], np.float32)
