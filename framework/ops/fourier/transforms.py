@@ -333,6 +333,18 @@ def _all_resized(x: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor
     return x
 
 
+def _resized_for_complex(
+    x: Tensor, dims: Sequence[int], sizes: Sequence[int]
+) -> Tensor:
+    """Return `_all_resized` of what a complex transform reads.
+
+    Real numbers that are on the tape are made complex before, as in PyTorch's graph.
+    """
+    changes = any(x.shape[at] != size for at, size in zip(dims, sizes))
+    known = _complex_of(x) if changes and x.requires_grad else x
+    return _all_resized(known, dims, sizes)
+
+
 def _several(x: Tensor, dims: Sequence[int], scale: float, inverse: bool) -> Tensor:
     """Transform numbers along dimensions; the first one takes the factor."""
     for at in dims:
@@ -346,7 +358,7 @@ def _complex_nd(
     x = _accepted(name, x)
     dims, sizes = _sizes(name, x, s, dim)
     scale = _scale(name, norm, math.prod(sizes), inverse)
-    x = _all_resized(x, dims, sizes)
+    x = _resized_for_complex(x, dims, sizes)
     if not dims:
         return mul(_complex_of(x), scale)
     found = _several(x, dims, scale, inverse)
@@ -488,7 +500,7 @@ def _half_nd(
     if not dims:
         raise ShapeError(f"{name}: there is no dimension; there must be at least one")
     scale = _scale(name, norm, math.prod(sizes), True)
-    x = _all_resized(x, dims, [*sizes[:-1], sizes[-1] // 2 + 1])
+    x = _resized_for_complex(x, dims, [*sizes[:-1], sizes[-1] // 2 + 1])
     half = _complex_of(_several(x, dims[:-1], 1.0, not conjugated))
     half = movedim(half, dims[-1], -1)
     found = movedim(real_numbers(half, sizes[-1], scale, conjugated), -1, dims[-1])
