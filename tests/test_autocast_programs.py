@@ -23,7 +23,13 @@ def test_the_losses_are_those_of_torch(
 ) -> None:
     # PyTorch's LSTM on the host has no float16.
     theirs = "bfloat16" if program is autocast_programs.recurrence else dtype
-    wanted = program(torch, getattr(torch, theirs), STEPS)
+    try:
+        wanted = program(torch, getattr(torch, theirs), STEPS)
+    except RuntimeError as error:
+        # Nor bfloat16, where the processor has no AVX-512.
+        if "could not create a primitive descriptor" not in str(error):
+            raise
+        pytest.skip(f"PyTorch's own is refused: {error}"[:100])
     found = program(fw, getattr(fw, dtype), STEPS)
     # Products are summed in float32 by both, but not in the same order: an element of
     # a product may round to its neighbour, one epsilon away. Losses are means.
