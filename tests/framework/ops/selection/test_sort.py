@@ -10,8 +10,9 @@ import torch
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import ops
-from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.errors import ShapeError
+from vkbackend.framework.ops.selection import sort
 
 Make = Callable[..., fw.Tensor]
 NAN, INF = np.nan, np.inf
@@ -47,6 +48,34 @@ def test_sizes(shape: tuple[int, ...], dim: int, descending: bool, make: Make) -
     # Few different numbers, so that the order of equal ones shows.
     data = np.random.default_rng(0).integers(-99, 99, shape).astype(np.float32)
     check(make(data), data, dim, descending)
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "dim"),
+    [((30, 200), (1, 0), 0), ((3, 5, 200), (2, 1, 0), 0), ((2, 200, 5), (0, 1, 2), 1)],
+)
+def test_lines_that_are_rows_in_memory_or_are_copied_to_rows(
+    shape: tuple[int, ...],
+    order: tuple[int, ...],
+    dim: int,
+    quads: GpuDevice,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Results are in memory as PyTorch's."""
+    monkeypatch.setattr(sort, "LEAST_MOVED", 1)
+    data = np.random.default_rng(0).integers(-99, 99, shape).astype(np.float32)
+    x = fw.tensor(data, device=quads, requires_grad=True)
+    twin = torch.from_numpy(data).requires_grad_()
+    found = ops.sort(ops.permute(x, order), dim)
+    wanted = torch.sort(twin.permute(order), dim=dim, stable=True)
+    assert_close(found.values, wanted.values.detach().numpy(), exact=True)
+    assert_close(found.indices, wanted.indices.numpy())
+    assert found.indices.stride() == wanted.indices.stride()
+    scale = np.random.default_rng(1).random(data.size).astype(np.float32)
+    scale = scale.reshape(wanted.values.shape)
+    (found.values * fw.tensor(scale, device=quads)).sum().backward()
+    (wanted.values * torch.from_numpy(scale)).sum().backward()
+    assert_close(x.grad, twin.grad.numpy())
 
 
 @pytest.mark.parametrize("k", [0, 1, 3, 40, 1000])
