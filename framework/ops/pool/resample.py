@@ -17,6 +17,7 @@ from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec, check_rounds, divisor
 from ...kernels.linear import linear_dispatch
 from ...kernels.reduce import MOST_ELEMENTS as COUNTED
+from ...kernels.resample import TABLE_HEAD, grouped_sum_dispatch, sums_by_groups
 from ...kernels.shader_types import check_float, statistic_dtype, storage_defines
 from ..reduce.common import in_storage
 from ..shape_constant import reported
@@ -64,6 +65,9 @@ def _resample_kernel(
     outer, size, inner = x.shape
     out_size, width = table.shape
     check_rounds(gpu, "resample", width)
+    if inner == 1 and sums_by_groups(gpu, [width - TABLE_HEAD]):
+        lines, tables = (outer, size), [table.shape]
+        return grouped_sum_dispatch(x.dtype, lines, tables, ["table"])
     count = outer * out_size * inner
     push: dict[str, int | str] = {"x": "x", "taps": "table", "out_": "out"}
     push |= {"count": count, "size": size, "inner": inner, "out_size": out_size}
@@ -132,6 +136,9 @@ def _resample2d_kernel(
 ) -> Dispatch:
     outer, rows, columns = x.shape
     (out_rows, row_width), (out_columns, width) = row_table.shape, column_table.shape
+    if sums_by_groups(gpu, [row_width - TABLE_HEAD, width - TABLE_HEAD]):
+        tables = {"row_table": row_table.shape, "column_table": column_table.shape}
+        return grouped_sum_dispatch(x.dtype, x.shape, [*tables.values()], [*tables])
     count = outer * out_rows * out_columns
     push: dict[str, int | str] = {"x": "x", "out_": "out", "count": count}
     push |= {"row_taps": "row_table", "column_taps": "column_table"}
@@ -210,8 +217,8 @@ def _at_once(x: Tensor, row_table: Tensor, column_table: Tensor, back: bool) -> 
     (out_rows, row_width), (out_columns, width) = (
         table.layout.shape for table in (row_table, column_table)
     )
-    # A row of a table begins with two other numbers.
-    row_taps, taps, out = row_width - 2, width - 2, out_rows * out_columns
+    row_taps, taps = row_width - TABLE_HEAD, width - TABLE_HEAD
+    out = out_rows * out_columns
     if back:
         in_turn = taps * rows * out_columns + row_taps * out
     else:
@@ -284,6 +291,10 @@ def _resample3d_kernel(
 ) -> Dispatch:
     outer, *sizes = x.shape
     tables = {"layer": layer_table, "row": row_table, "column": column_table}
+    shapes = [each.shape for each in tables.values()]
+    if sums_by_groups(gpu, [width - TABLE_HEAD for _, width in shapes]):
+        names = [f"{name}_table" for name in tables]
+        return grouped_sum_dispatch(x.dtype, x.shape, shapes, names)
     layers, out_rows, columns = (each.shape[0] for each in tables.values())
     # Rows share the taps of their columns and layers, where there are enough of them.
     many = outer * layers * out_rows * columns >= MANY_ELEMENTS
@@ -350,8 +361,7 @@ def _volumes_at_once(x: Tensor, rules: Rules, back: bool) -> bool:
         return False
     sizes = list(x.layout.shape)
     tables = [_table_for(x, each, back).layout.shape for each in rules]
-    # A row of a table begins with two other numbers.
-    taps = [width - 2 for _, width in tables]
+    taps = [width - TABLE_HEAD for _, width in tables]
     out = x.layout.shape[0] * math.prod(size for size, _ in tables)
     if max(out, x.numel()) > COUNTED:
         return False

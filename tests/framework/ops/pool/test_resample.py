@@ -160,3 +160,30 @@ def test_three_dimensions_at_once(
         assert_near(x.grad, y.grad, dtype)
     fw.eval()
     gpu.plans.clear()
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "sizes"),
+    [
+        ((3, 211), (4,)),
+        ((3, 997), (1,)),
+        ((3, 23, 31), (3, 4)),
+        ((2, 5, 13, 11), (4, 2, 3)),
+        ((2, 40, 2, 3), (1, 2, 2)),
+    ],
+)
+def test_long_sums_by_groups(
+    shape: tuple[int, ...], sizes: tuple[int, ...], back: bool, quads: GpuDevice
+) -> None:
+    """As hardware sums them; gradients have few taps and an invocation each."""
+    x = draw(*shape)
+    rules = dict(enumerate(map(Shares, shape[1:], sizes), 1))
+    place = fw.tensor(x, device=quads, requires_grad=True)
+    twin = fw.tensor(x, device="cpu", requires_grad=True)
+    found, wanted = (resampled("sums", each, rules) for each in (place, twin))
+    assert_close(found.detach(), wanted.detach().numpy())
+    if back:
+        (found**2).sum().backward()
+        (wanted**2).sum().backward()
+        assert_close(place.grad, twin.grad.numpy())
