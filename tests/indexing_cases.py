@@ -206,7 +206,7 @@ INDEXING = {
     ),
     "take_strided": Case(
         lambda x, index: REGISTRY["take_strided"](
-            x.transpose(0, 2), index.contiguous(), "", True
+            x.transpose(0, 2), index.contiguous(), (1, 2), "", True
         ),
         (
             Sample((Draw((5, 7, 3)), rows(11, -7, 7))),

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..base.dtype import encode
 from ..base.errors import ShapeError
-from ..base.shape import TensorSpec, contiguous_strides
-from ..ir.kernel_call import Argument, Dispatch, IndexSlot, StridedSpec, entry_divisors
+from ..base.shape import Collapsed, Layout, TensorSpec, collapse
+from ..ir.kernel_call import (
+    Argument,
+    Dispatch,
+    IndexSlot,
+    StridedSpec,
+    divisor,
+    entry_divisors,
+)
 from .linear import MOST_WORDS, copy_dispatch, words_of
 from .row_copy import (
     VECTOR,
@@ -26,7 +34,58 @@ if TYPE_CHECKING:
 
     from vkbackend import DeviceInfo
 
-    from ..base.shape import Layout
+MOST_DIGITS = 2
+"""Dimensions of a gather's source, beyond one for each of its parts, that a kernel
+takes places apart into."""
+
+
+class GatherLayout(NamedTuple):
+    """Layout of a gather's source: the dimensions around those that are indexed.
+
+    Attributes
+    ----------
+    outer, rows, inner : Collapsed
+        Each of one operand, with as few dimensions as its strides allow.
+    """
+
+    outer: Collapsed
+    rows: Collapsed
+    inner: Collapsed
+
+    @classmethod
+    def of(cls, layout: Layout, dims: tuple[int, int]) -> GatherLayout:
+        """Return the parts of a layout of which a range of dimensions is indexed."""
+        bounds = (0, *dims, len(layout.shape))
+        return cls(
+            *(
+                collapse(layout.shape[first:last], [layout.strides[first:last]])
+                for first, last in itertools.pairwise(bounds)
+            )
+        )
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Sizes of the parts: (outer, rows, inner)."""
+        outer, rows, inner = (math.prod(part.shape) for part in self)
+        return outer, rows, inner
+
+    @property
+    def digits(self) -> int:
+        """Dimensions beyond one for each part."""
+        return sum(len(part.shape) - 1 for part in self)
+
+    def arguments(self) -> tuple[dict[str, Argument], dict[str, int]]:
+        """Return the arguments and constants by which a kernel finds elements."""
+        names = "OUTER_DIGITS", "ROW_DIGITS", "INNER_DIGITS"
+        constants = {name: len(part.shape) - 1 for name, part in zip(names, self)}
+        push: dict[str, Argument] = {}
+        digits: list[int] = []
+        for number, (sizes, (strides,)) in enumerate(self):
+            push[f"stride[{number}]"] = strides[0]
+            for size, stride in zip(sizes[:0:-1], strides[:0:-1]):
+                digits += [*divisor(size), size, stride]
+        digits += [0] * (4 * MOST_DIGITS - len(digits))
+        return push | {f"digit[{k}]": each for k, each in enumerate(digits)}, constants
 
 
 def gather_dispatch(
@@ -37,30 +96,32 @@ def gather_dispatch(
     push: dict[str, Argument],
     site: str,
     reading: Mapping[str, int],
+    dims: tuple[int, int] = (1, 2),
 ) -> Dispatch:
     """Return the dispatch that takes rows, or `base` if `push` names one.
 
-    `reading` are the constants by which indices are read.
+    `reading` are the constants by which indices are read. Of the dimensions of `x` the
+    range `dims` are the rows.
     """
+    layout = x.layout if isinstance(x, StridedSpec) else Layout.contiguous(x.shape)
+    parts = GatherLayout.of(layout, dims)
+    _, rows, _ = parts.shape
     missing = np.asarray(math.nan if x.dtype.is_differentiable else 0, x.dtype.numpy)
     bits = int.from_bytes(encode(missing, x.dtype).tobytes(), "little")
     has_base = "base" in push
-    sizes = {"count": out.numel, "rows": x.shape[1]}
+    sizes = {"count": out.numel, "rows": rows}
     sizes |= {"entries": out.shape[1], "inner": out.shape[2]}
     sizes |= entry_divisors(*out.shape[1:])
-    strides = contiguous_strides(x.shape)
-    if isinstance(x, StridedSpec):
-        strides = x.layout.strides
-    sizes |= {f"stride[{k}]": stride for k, stride in enumerate(strides)}
+    strides, digits = parts.arguments()
     fill = {"fill[0]": bits & 0xFFFFFFFF, "fill[1]": bits >> 32}
     push = {"x": "x", "indices": "index", "base": "x", "out_": "out", **push}
-    push["error"] = IndexSlot(site, x.shape[1])
+    push["error"] = IndexSlot(site, rows)
     words_of("take", x)
-    if x.shape[1] >= 1 << 31:
-        raise ShapeError(f"take: {x.shape[1]} rows are more than an int32 counts")
+    if rows >= 1 << 31:
+        raise ShapeError(f"take: {rows} rows are more than an int32 counts")
     constants = {"EACH": int(index.ndim == 3), "HAS_BASE": int(has_base)}
-    constants |= reading
-    push, items = push | sizes | fill, words_of("take", out)
+    constants |= {**reading, **digits}
+    push, items = push | sizes | strides | fill, words_of("take", out)
     constants["SIZE"] = out.dtype.itemsize
     return copy_dispatch(gpu, "index/gather", items, push, constants)
 
@@ -107,20 +168,26 @@ FEW = 4
 place than to copy it: each may be a memory transaction of its own."""
 
 
-def gathers_in_place(x: TensorSpec, layout: Layout, index: TensorSpec) -> bool:
+def gathers_in_place(
+    x: TensorSpec, layout: Layout, dims: tuple[int, int], index: TensorSpec
+) -> bool:
     """Return whether rows of a strided tensor are taken without copying it first.
 
     So they are where elements repeat, as those of a broadcast tensor, and where few are
     taken. With an index for each element they are as far apart as in a copy if those
     beside each other, or in one column, are neighbours in memory.
     """
-    outer, _, inner = x.shape
+    parts = GatherLayout.of(layout, dims)
+    outer, _, inner = parts.shape
     reach = sum((size - 1) * step for size, step in zip(layout.shape, layout.strides))
     if (reach + 1) * max(4, x.dtype.itemsize) >= 4 * MOST_WORDS:
+        return False
+    if parts.digits > MOST_DIGITS:
         return False
     repeats = any(n > 1 and not s for n, s in zip(layout.shape, layout.strides))
     each = index.ndim == 3
     taken = index.numel if each else outer * inner * index.numel
-    beside = layout.strides[2] == 1 if inner > 1 else layout.strides[1] == 1
-    near = each and (beside or layout.strides[1] == 1)
+    row, column = (part.strides[0][-1] for part in parts[1:])
+    beside = column == 1 if inner > 1 else row == 1
+    near = each and (beside or row == 1)
     return repeats or near or FEW * taken <= x.numel

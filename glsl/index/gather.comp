@@ -1,12 +1,15 @@
 // Gather of rows by index: out[o, e, i] = x[o, row(e), i], elsewhere base or `fill`
 // grid    linear, ITEMS 32-bit words of out_ for each invocation
-// in      x (outer, rows, inner), with a stride for each; indices (entries), or (outer, entries, inner) if
-//         EACH; base, as out_; fill: two words, the element where no row is named and
-//         there is no base; division: of entries, see `line_and_outer`
+// in      x (outer, rows, inner), each of one dimension in memory, which has a stride, or
+//         of more: digits, the last first, are its divisor, size and stride; indices
+//         (entries), or (outer, entries, inner) if EACH; base, as out_; fill: two words,
+//         the element where no row is named and there is no base; division: of entries,
+//         see `line_and_outer`
 // out     out_ (outer, entries, inner), contiguous, count elements; error: an index
 //         out of range
 // consts  EACH: an index for every element; HAS_BASE; INDEX_WORDS, INDEX_SIGNED,
-//         FROM_END; SIZE; ITEMS: loads in flight
+//         FROM_END; SIZE; ITEMS: loads in flight; OUTER_DIGITS, ROW_DIGITS,
+//         INNER_DIGITS: at most 2 together
 // source  numpy.take, numpy.take_along_axis
 // lint    private-array: one of two words, which is a selection
 #version 460
@@ -19,6 +22,9 @@
 layout(constant_id = 4) const uint EACH = 0;
 layout(constant_id = 7) const uint HAS_BASE = 0;
 layout(constant_id = 9) const uint ITEMS = 1;
+layout(constant_id = 10) const uint OUTER_DIGITS = 0;
+layout(constant_id = 11) const uint ROW_DIGITS = 0;
+layout(constant_id = 12) const uint INNER_DIGITS = 0;
 
 layout(push_constant, std430) uniform Push {
     Words x;
@@ -33,13 +39,26 @@ layout(push_constant, std430) uniform Push {
     uint fill[2];
     uint division[4];
     uint stride[3];
+    uint digit[8];
 } args;
 
 // Read once, before any loop: lavapipe fetches push constants inside one lane by lane.
 uint count = args.count, rows = args.rows, entries = args.entries, inner = args.inner;
 uint fill[2] = args.fill;
 uint division[4] = args.division;
-uvec3 stride = uvec3(args.stride[0], args.stride[1], args.stride[2]);
+uint stride[3] = args.stride;
+uint digit[8] = args.digit;
+
+// Where in x a part's place begins, which has `count` digits from `first` on.
+uint part_offset(uint place, uint part, uint first, uint count) {
+    uint offset = 0;
+    [[unroll]] for (uint k = 0; k < count; ++k) {
+        uint at = 4 * (first + k), above = divide(place, digit[at], digit[at + 1]);
+        offset += (place - above * digit[at + 2]) * digit[at + 3];
+        place = above;
+    }
+    return offset + place * stride[part];
+}
 
 void main() {
     Words x = args.x, base = args.base;
@@ -60,8 +79,10 @@ void main() {
         uint entry = EACH != 0 ? element : line - outer * entries;
         int row = read_row(indices, entry, rows, bad);
         named[k] = row >= 0;
-        uvec3 place = uvec3(outer, max(row, 0), element - line * inner) * stride;
-        places[k] = place.x + place.y + place.z;
+        places[k] = part_offset(outer, 0, 0, OUTER_DIGITS);
+        places[k] += part_offset(max(row, 0), 1, OUTER_DIGITS, ROW_DIGITS);
+        places[k] += part_offset(
+            element - line * inner, 2, OUTER_DIGITS + ROW_DIGITS, INNER_DIGITS);
     }
     uint found[ITEMS * LANES], results[ITEMS];
     [[unroll]] for (uint k = 0; k < ITEMS * LANES; ++k) {

@@ -224,23 +224,61 @@ def _element_numbers(rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return numbers + np.arange(inner) if inner > 1 else numbers
 
 
+Dims = tuple[int, int]
+"""Range of the dimensions that are indexed."""
+
+
+def _parts(shape: Shape, dims: Dims) -> Shape:
+    """Return (outer, rows, inner) around a range of dimensions."""
+    first, last = dims
+    sizes = shape[:first], shape[first:last], shape[last:]
+    return tuple(map(math.prod, sizes))
+
+
 @primitive(dtypes={"x": STORED, "index": INDEX}, strided=True)
-def _take_strided(x: Tensor, index: Tensor, site: str, from_end: bool) -> Tensor:
-    """Return what `_take` does, of `x` in any layout; `index` is contiguous."""
+def _take_strided(
+    x: Tensor, index: Tensor, dims: Dims, site: str, from_end: bool
+) -> Tensor:
+    """Return what `_take` does, of `x` in any layout, whose rows `dims` are.
+
+    `index` is contiguous.
+    """
 
 
-_take_strided.spec(_take_spec)
-_take_strided.vjp(_take_vjp)
-_take_strided.reference(_take_reference)
+@_take_strided.spec
+def _take_strided_spec(
+    x: TensorSpec, index: TensorSpec, dims: Dims, **_: object
+) -> TensorSpec:
+    return _take_spec(TensorSpec(_parts(x.shape, dims), x.dtype), index)
+
+
+@_take_strided.vjp
+def _take_strided_vjp(
+    grad: Tensor, index: Tensor, x_spec: TensorSpec, dims: Dims, from_end: bool
+) -> Tensor:
+    _, rows, _ = _parts(x_spec.shape, dims)
+    return reshape(segment_sum(index, grad, rows, UNCHECKED, from_end), x_spec.shape)
+
+
+@_take_strided.reference
+def _take_strided_reference(
+    x: np.ndarray, index: np.ndarray, dims: Dims, site: str, from_end: bool
+) -> np.ndarray:
+    return _take_reference(x.reshape(_parts(x.shape, dims)), index, site, from_end)
 
 
 @_take_strided.kernel
 def _take_strided_kernel(
-    gpu: DeviceInfo, x: StridedSpec, index: StridedSpec, site: str, from_end: bool
+    gpu: DeviceInfo,
+    x: StridedSpec,
+    index: StridedSpec,
+    dims: Dims,
+    site: str,
+    from_end: bool,
 ) -> Dispatch:
     assert index.layout.is_contiguous, f"take_strided: {index.layout} of indices"
-    reading = index_constants(index, from_end)
-    return gather_dispatch(gpu, x, index, _take_spec(x, index), {}, site, reading)
+    out, reading = _take_strided_spec(x, index, dims), index_constants(index, from_end)
+    return gather_dispatch(gpu, x, index, out, {}, site, reading, dims)
 
 
 @composite(dtypes={"index": INDEX, "source": (*NUMERIC, *COMPLEX)})
@@ -548,20 +586,27 @@ place each and atomics, on an NVIDIA H200 (580.159.04, 2026-11-29)."""
 
 
 def take_rows(
-    x: Tensor, index: Tensor, site: str = UNCHECKED, from_end: bool = False
+    x: Tensor,
+    index: Tensor,
+    site: str = UNCHECKED,
+    from_end: bool = False,
+    dims: Dims = (1, 2),
 ) -> Tensor:
-    """Return rows of (outer, rows, inner); indices of any integer dtype."""
+    """Return rows of (outer, rows, inner); indices of any integer dtype.
+
+    Or of a tensor of which a range of dimensions, `dims`, are the rows.
+    """
     index = readable_index("index", index)
     layout = x.layout
     if (
         type(layout) is Layout  # not batched, nor made of others
         and isinstance(x.device, GpuDevice)
         and not layout.is_contiguous
-        and gathers_in_place(x.spec, layout, index.spec)
+        and gathers_in_place(x.spec, layout, dims, index.spec)
     ):
         index = index if index.layout.is_contiguous else contiguous_copy(index)
-        return _take_strided(x, index, site, from_end)
-    return _take(x, index, site, from_end)
+        return _take_strided(x, index, dims, site, from_end)
+    return _take(reshape(x, _parts(x.layout.shape, dims)), index, site, from_end)
 
 
 def put_rows(

@@ -373,7 +373,8 @@ def _row(index: Tensor, size: int, site: str) -> Tensor:
 def taken(view: Tensor, rows: Rows) -> Tensor:
     """Return the elements of a view that rows choose."""
     moved = permute(view, rows.dims)
-    out = take_rows(_in_rows(moved, rows), flatten(rows.places), rows.site, True)
+    dims = rows.outer, rows.outer + rows.indexed
+    out = take_rows(moved, flatten(rows.places), rows.site, True, dims)
     return from_rows(out, moved.shape, rows)
 
 

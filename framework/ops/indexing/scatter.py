@@ -63,7 +63,7 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
         )
     site = f"index_select: dimension {at}"
     shape = x.layout.shape
-    gathered = take_rows(rows_of(as_vector(x), at), flatten(index), site)
+    gathered = take_rows(as_vector(x), flatten(index), site, dims=(at, at + 1))
     sizes = (*shape[:at], gathered.shape[1], *shape[at + 1 :]) if shape else ()
     out = reshape(gathered, sizes)
     show_as(out, "IndexSelectBackward0", x)
@@ -153,7 +153,8 @@ def _gather(name: str, x: Tensor, dim: int, index: Tensor) -> Tensor:
         places = as_vector(index)
         part, _ = index_region(name, as_vector(x), at, places)
         site = f"{name}: dimension {at}"
-        gathered = take_rows(rows_of(part, at), _indices_of(places, at), site)
+        places = _indices_of(places, at)
+        gathered = take_rows(part, places, site, dims=(at, at + 1))
     out = reshape(gathered, index.layout.shape)
     show_as(out, "GatherBackward0", x)
     return out

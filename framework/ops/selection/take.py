@@ -45,7 +45,8 @@ def take(x: Tensor, index: Tensor) -> Tensor:
 
 
 def _take(site: str, x: Tensor, index: Tensor) -> Tensor:
-    gathered = take_rows(reshape(x, (1, -1, 1)), flatten(index), site, from_end=True)
+    dims = 0, len(x.layout.shape)
+    gathered = take_rows(x, flatten(index), site, from_end=True, dims=dims)
     return reshape(gathered, index.layout.shape)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from vkbackend.framework.base.dtype import float32, int32
 from vkbackend.framework.base.shape import Layout, TensorSpec
-from vkbackend.framework.kernels.gather import gathers_in_place
+from vkbackend.framework.kernels.gather import GatherLayout, gathers_in_place
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,10 @@ def test_in_place(
 ) -> None:
     shape = (4, 8, 8)
     found = gathers_in_place(
-        TensorSpec(shape, float32), Layout(shape, strides), TensorSpec(index, int32)
+        TensorSpec(shape, float32),
+        Layout(shape, strides),
+        (1, 2),
+        TensorSpec(index, int32),
     )
     assert found is wanted
 
@@ -40,5 +43,20 @@ def test_elements_of_rows() -> None:
     shape = (4, 8, 1)
     index = TensorSpec((4, 99, 1), int32)
     spec = TensorSpec(shape, float32)
-    assert gathers_in_place(spec, Layout(shape, (16, 1, 1)), index)
-    assert not gathers_in_place(spec, Layout(shape, (1, 16, 1)), index)
+    assert gathers_in_place(spec, Layout(shape, (16, 1, 1)), (1, 2), index)
+    assert not gathers_in_place(spec, Layout(shape, (1, 16, 1)), (1, 2), index)
+
+
+def test_parts_of_several_dimensions() -> None:
+    layout = Layout((4, 8, 16, 5), (640, 0, 5, 1))
+    index, spec = TensorSpec((99,), int32), TensorSpec(layout.shape, float32)
+    assert gathers_in_place(spec, layout, (0, 4), index)
+    parts = GatherLayout.of(layout, (0, 4))
+    assert parts.shape == (1, 2560, 1)
+    push, constants = parts.arguments()
+    assert [constants[f"{n}_DIGITS"] for n in ("OUTER", "ROW", "INNER")] == [0, 2, 0]
+    assert [push[f"digit[{k}]"] for k in (2, 3, 6, 7)] == [80, 1, 8, 0]
+    assert [push[f"stride[{k}]"] for k in range(3)] == [0, 640, 0]
+    assert not gathers_in_place(
+        spec, Layout((4, 8, 16, 5), (640, 0, 5, 0)), (0, 4), index
+    )

@@ -1,9 +1,12 @@
 """Rows by index: constants of the shaders, and indices that name no row."""
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import vkbackend.framework as fw
 from vkbackend.framework.base.device import Device, GpuDevice
@@ -210,3 +213,33 @@ def test_elements_of_views_are_taken_in_place(
     assert gpu.gpu.counters.dispatches == before + 1
     wanted = np.take_along_axis(view.cpu().numpy(), places, dim)
     np.testing.assert_array_equal(found.cpu().numpy(), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_strided_sources_of_several_dimensions(dtype: str, half_place: Device) -> None:
+    """Rows, and what is around them, may be several dimensions in memory."""
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((4, 1, 6, 5)).astype(dtype)
+    flat, each = rng.integers(-480, 480, (7, 9)), rng.integers(0, 6, (4, 4, 7, 5))
+    rows = rng.integers(0, 6, 3)
+
+    def results(x: Any, make: Callable[[np.ndarray], Any]) -> list[Any]:
+        wide = x.expand(4, 4, 6, 5)
+        turned = wide.permute(3, 1, 0, 2)
+        return [
+            turned.take(make(flat)),
+            wide.take(make(flat)),
+            wide.gather(2, make(each)),
+            turned.index_select(3, make(rows)),
+            turned[:, make(rows[:2] // 2), make(rows[1:] // 2)],
+        ]
+
+    x = fw.tensor(data, device=half_place, requires_grad=True)
+    twin = torch.from_numpy(data).requires_grad_()
+    found = results(x, lambda index: fw.tensor(index, device=half_place))
+    wanted = results(twin, torch.from_numpy)
+    for ours, theirs in zip(found, wanted):
+        assert np.array_equal(ours.detach().numpy(), theirs.detach().numpy())
+    sum(each.float().sum() for each in found).backward()
+    sum(each.float().sum() for each in wanted).backward()
+    np.testing.assert_allclose(x.grad.numpy(), twin.grad.numpy(), rtol=1e-2)
