@@ -348,6 +348,14 @@ FACTORIZATIONS = {
         scale=50,
         gradient=False,
     ),
+    "general_eigenvalues": Case(
+        lambda x: abs(REGISTRY["general_eigenvalues"](regular(x))).sort(-1)[0],
+        MATRICES,
+        None,
+        lambda x: abs(torch.linalg.eigvals(regular(x))).sort(-1)[0],
+        scale=50,
+        gradient=False,
+    ),
     "svd_factors": row("svd_factors", svd, TALL, plain),
     "pseudo_inverse": Case(
         lambda x: linalg.pinv(plain(x)),

@@ -35,11 +35,11 @@ READERS = (
 """Rows whose function reads: how many places there are; what goes to the host."""
 ON_HOST = {
     "cholesky_factor", "cofactors", "determinant", "eig_factors", "eigenvalues",
-    "eigh_factors", "extreme_singular_values", "inverse", "largest_singular_values",
-    "least_squares_solution", "linear_solution", "log_determinant", "lu_factors",
-    "matrix_exponential", "pivoted_lu_factors", "pseudo_inverse", "qr_factors",
-    "ranked_pseudo_inverse", "ranks", "singular_values", "svd_factors",
-    "triangular_solution",
+    "eigh_factors", "extreme_singular_values", "general_eigenvalues", "inverse",
+    "largest_singular_values", "least_squares_solution", "linear_solution",
+    "log_determinant", "lu_factors", "matrix_exponential", "pivoted_lu_factors",
+    "pseudo_inverse", "qr_factors", "ranked_pseudo_inverse", "ranks",
+    "singular_values", "svd_factors", "triangular_solution",
 }  # fmt: skip
 """Rows of factorisations, which the host computes for a device too."""
 BY_KERNEL = {

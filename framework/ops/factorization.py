@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vkbackend.blas_threads import one_blas_thread
+
 from ..base.device import GpuDevice
 from ..base.dtype import COMPLEX, DType, bool_, float32, float64, int32
 from ..base.errors import LinAlgError
@@ -396,7 +398,9 @@ def eigh_factors(x: Tensor, upper: bool) -> Tensor:
     both = jacobi_eigh(x, upper, True) if jacobi_by_kernel(x) else None
     if both is not None:
         return both
-    w, v = np.linalg.eigh(read(x), "U" if upper else "L")
+    given = read(x)
+    with one_blas_thread(given.shape[-1]):
+        w, v = np.linalg.eigh(given, "U" if upper else "L")
     return back(np.concatenate([v, w[..., None, :]], -2), x)
 
 
@@ -427,7 +431,9 @@ def eigenvalues(x: Tensor, upper: bool) -> Tensor:
     found = jacobi_eigh(x, upper, False) if jacobi_by_kernel(x) else None
     if found is not None:
         return found
-    w = np.linalg.eigvalsh(read(x), "U" if upper else "L")
+    given = read(x)
+    with one_blas_thread(given.shape[-1]):
+        w = np.linalg.eigvalsh(given, "U" if upper else "L")
     return back(w, x, x.dtype.to_real())
 
 
@@ -439,7 +445,9 @@ def eigenvalues_spec(x: TensorSpec, upper: bool) -> TensorSpec:
 @composite(dtypes=WIDE)
 def eig_factors(x: Tensor) -> Tensor:
     """Return eigenvectors, as columns, and below them the eigenvalues, complex."""
-    w, v = np.linalg.eig(read(x))
+    given = read(x)
+    with one_blas_thread(given.shape[-1]):
+        w, v = np.linalg.eig(given)
     return back(np.concatenate([v, w[..., None, :]], -2), x, x.dtype.to_complex())
 
 
@@ -465,6 +473,20 @@ def eig_factors_vjp(grad: Tensor, out: Tensor) -> Tensor:
 
 
 @composite(dtypes=WIDE)
+def general_eigenvalues(x: Tensor) -> Tensor:
+    """Return the eigenvalues of matrices, complex, without a gradient."""
+    given = read(x)
+    with one_blas_thread(given.shape[-1]):
+        w = np.linalg.eigvals(given)
+    return back(w, x, x.dtype.to_complex())
+
+
+@general_eigenvalues.spec
+def general_eigenvalues_spec(x: TensorSpec) -> TensorSpec:
+    return TensorSpec(x.shape[:-1], x.dtype.to_complex())
+
+
+@composite(dtypes=WIDE)
 def svd_factors(x: Tensor) -> Tensor:
     """Return U of (m, k), below it the singular values, below them V of (n, k)."""
     if is_small(x):
@@ -474,7 +496,9 @@ def svd_factors(x: Tensor) -> Tensor:
     both = jacobi_svd(x, True) if jacobi_by_kernel(x) else None
     if both is not None:
         return both
-    u, s, vh = np.linalg.svd(read(x), full_matrices=False)
+    given = read(x)
+    with one_blas_thread(min(given.shape[-2:])):
+        u, s, vh = np.linalg.svd(given, full_matrices=False)
     v = np.swapaxes(vh, -1, -2).conj()
     return back(np.concatenate([u, s[..., None, :], v], -2), x)
 
@@ -519,7 +543,9 @@ def singular_values(x: Tensor) -> Tensor:
     found = jacobi_svd(x, False) if jacobi_by_kernel(x) else None
     if found is not None:
         return found
-    s = np.linalg.svd(read(x), full_matrices=False, compute_uv=False)
+    given = read(x)
+    with one_blas_thread(min(given.shape[-2:])):
+        s = np.linalg.svd(given, full_matrices=False, compute_uv=False)
     return back(s, x, x.dtype.to_real())
 
 
@@ -562,7 +588,9 @@ def remaining_vectors(x: Tensor, long: Tensor) -> Tensor:
         return made
     if completes(long):
         return narrow(complete_qr(long).Q, -1, least, most - least)
-    u, _, vh = np.linalg.svd(read(x))
+    given = read(x)
+    with one_blas_thread(min(given.shape[-2:])):
+        u, _, vh = np.linalg.svd(given)
     vectors = u if rows > columns else np.swapaxes(vh, -1, -2).conj()
     return back(vectors[..., least:], x)
 

@@ -536,7 +536,9 @@ def eigvals(A: Tensor) -> Tensor:  # noqa: N803
     A : Tensor, shape (..., n, n), float32, float64 or complex
         Square matrices.
     """
-    return eig(A).eigenvalues
+    if A.needs_grad:
+        return eig(A).eigenvalues
+    return factors.general_eigenvalues(_matrix("eig", A))
 
 
 @autocast_float32_on_host

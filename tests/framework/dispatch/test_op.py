@@ -137,7 +137,7 @@ def taken_on_device(name: str) -> tuple[DType, ...]:
     if written is not None:
         only = tuple(DTYPES[dtype] for dtype in written)
     taken = tuple(d for d in accepted(name) if only is None or d in only)
-    if name in ("complex_of", "eig_factors"):
+    if name in ("complex_of", "eig_factors", "general_eigenvalues"):
         # Whose results would be complex128.
         taken = tuple(d for d in taken if d.name != "float64")
     return tuple(d for d in taken if d.name != "complex128")
