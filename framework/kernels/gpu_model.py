@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .gemm.tiles import (
-    BF16X3,
     DP4A,
     FP16_ACCUMULATE,
     INT8_TENSOR_CORES,
+    SCALED_FLOAT16,
     SIMT,
     TENSOR_CORES,
     Tile,
@@ -60,8 +60,6 @@ class ModeModel:
         Least K of a split-K slice.
     max_splits : int
         Largest split-K count.
-    max_slice_depth : int or None
-        Largest K of a slice, for the error.
     split_launch_microseconds : float
         Launch time of the split-K reduction, with its barrier.
     tail_launch_microseconds : (float, float)
@@ -94,7 +92,6 @@ class ModeModel:
     odd_rows_depth: int = 0
     min_split_depth: int = 512
     max_splits: int = 8
-    max_slice_depth: int | None = None
     split_launch_microseconds: float = 6.0
     tail_launch_microseconds: tuple[float, float] = (0.0, 0.0)
     split_margin: float = 1.05
@@ -129,6 +126,8 @@ class GpuModel:
         Most rows or columns of a GEMV, and least elements of its matrix.
     gemv_groups, gemv_min_split_depth : int
         Workgroups that keep enough loads in flight, and least K of a split-K slice.
+    scaled_bytes_per_microsecond : float
+        Rate of scaling GEMM operands to float16, by what is read and written.
     copied_bytes_per_microsecond : float
         Rate of packing images and filters, by their size before.
     copy_microseconds : float
@@ -163,6 +162,7 @@ class GpuModel:
     gemv_smallest: int
     gemv_groups: int
     gemv_min_split_depth: int
+    scaled_bytes_per_microsecond: float
     copied_bytes_per_microsecond: float
     copy_microseconds: float
     nchw_operations_per_microsecond: tuple[float, float, float]
@@ -255,12 +255,11 @@ H200 = GpuModel(
         FP16_ACCUMULATE: dataclasses.replace(
             _TENSOR_CORES, tiles=FP16_ACCUMULATE_TILES
         ),
-        BF16X3: ModeModel(
-            tiles=TENSOR_CORE_TILES,
-            prologue_depth=384,
-            simt_below=1 << 28,
-            cost_per_product=3.0,
-            max_slice_depth=8192,
+        SCALED_FLOAT16: ModeModel(
+            tiles=(*TENSOR_CORE_TILES, DEEP_TILE, SMALL_TILE),
+            prologue_depth=128,
+            odd_rows_depth=64,
+            simt_below=1 << 27,
         ),
         INT8_TENSOR_CORES: ModeModel(
             tiles=INT8_TILES, prologue_depth=128, cost_per_product=0.5
@@ -276,6 +275,7 @@ H200 = GpuModel(
     gemv_smallest=1 << 16,
     gemv_groups=256,
     gemv_min_split_depth=256,
+    scaled_bytes_per_microsecond=3e6,  # an estimate, from the rate of the memory
     copied_bytes_per_microsecond=1.4e6,
     copy_microseconds=8.0,
     nchw_operations_per_microsecond=(24e6, 11e6, 18e6),

@@ -27,10 +27,10 @@ from ..ir.lazy_graph import Array, Node, Operand
 from ..scheduler.executor import seconds_of
 from ..scheduler.scheduler import run_detached
 from .gemm.tiles import (
-    BF16X3,
     DP4A,
     FP16_ACCUMULATE,
     INT8_TENSOR_CORES,
+    SCALED_FLOAT16,
     SIMT,
     TENSOR_CORES,
     int8_matrix_depth,
@@ -51,7 +51,7 @@ _TEST_ROWS = 16
 _SUM_ERRORS = {
     TENSOR_CORES: 3e-6,
     FP16_ACCUMULATE: 5e-3,
-    BF16X3: 2e-5,
+    SCALED_FLOAT16: 6e-4,
     INT8_TENSOR_CORES: 0.0,
 }
 _ROUNDINGS = {float32: 0.0, float16: 2**-11, bfloat16: 2**-8, int8: 0.0}
@@ -89,10 +89,13 @@ def set_float32_matmul_precision(precision: str) -> None:
         gradients, may run by Winograd's minimal filtering, with relative errors (root
         mean square) about twice those of the plain sums, 1e-6 of 128 channels; an
         infinity or NaN then makes NaN of whole tiles of 4 by 4 results. "high": large
-        GEMMs, implicit ones of convolutions among them, and attention may run on tensor
-        cores with each number split into a pair of bfloat16 (bf16x3); relative errors
-        (root mean square) stay below 4e-5, and the exponents are those of float32.
-        Products with an infinity become NaN.
+        GEMMs, implicit ones of convolutions among them, run on tensor cores with 11
+        bits of each number, as many as TF32 has; relative errors (root mean square) are
+        about 3e-4. The numbers are rounded to float16 after scaling by a power of two,
+        one for each row of the left operand, column of the right one, image or filter:
+        none overflows, and what is below 2^-29 of the largest of its row loses bits.
+        Attention splits each number into a pair of bfloat16 (bf16x3), with relative
+        errors below 4e-5; an infinity becomes NaN there. "medium" is as "high".
 
     Raises
     ------
@@ -224,7 +227,7 @@ def _question(dtype: DType, mode: str) -> str:
 
 def _wanted(dtype: DType) -> tuple[str, ...]:
     if dtype is float32:
-        return () if _settings["float32"] == "highest" else (BF16X3,)
+        return () if _settings["float32"] == "highest" else (SCALED_FLOAT16,)
     if dtype is float16 and _settings["float16"]:
         return FP16_ACCUMULATE, TENSOR_CORES
     return (TENSOR_CORES,) if dtype in (float16, bfloat16) else ()
@@ -237,7 +240,7 @@ def offers(gpu: DeviceInfo, dtype: DType, mode: str) -> bool:
     if mode == INT8_TENSOR_CORES:
         flags |= {"storage_8bit", "shader_int8"}
         return flags <= gpu.supported and int8_matrix_depth(gpu) > 0
-    factors = "bfloat16" if mode == BF16X3 else dtype.name
+    factors = "float16" if mode == SCALED_FLOAT16 else dtype.name
     sums = "float16" if mode == FP16_ACCUMULATE else "float32"
     flags |= {"storage_16bit"}
     if factors == "bfloat16":

@@ -6,9 +6,6 @@
 // the end the last line, or vector, is read again; the left operand is zero there, or
 // nothing is stored.
 //
-// With HALVES of 2, bf16x3, each vector is followed by one of low halves. They are vectors
-// of a line too where B_ALONG_K, and lines otherwise: the second half of a K step.
-//
 // Of several groups a bundle's channels are the K of its rows, whose filters are zero
 // for channels of other groups; a tile is of one bundle.
 //
@@ -169,13 +166,7 @@ uint tap_vector_offset(uint number) {
     }
     uint line = tap / TAPS_ACROSS;
     return plane * TAP_PLANE + line * TAP_LINE + (tap - line * TAPS_ACROSS) * TAP
-        + own * (B_ALONG_K != 0 ? 1 : HALVES);
-}
-
-// Offset of a line of the K step of `lines` that starts at `start`, if lines are K.
-uint k_line_offset(uint start, uint line, uint lines) {
-    uint whole = lines / HALVES;
-    return window_offset(start / HALVES + line % whole) + line / whole;
+        + own;
 }
 
 // Pixel of a result in an image of PHASES: its channel, and its coordinates (y, x), out

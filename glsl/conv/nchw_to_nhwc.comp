@@ -2,11 +2,12 @@
 // grid    linear in tiles of VECTORS vectors of channels of LOCAL_X / VECTORS pixels
 // in      x (images, channels, height, width), contiguous, or planes of volumes
 // out     vectors (images, padded_height, padded_width, channel_vectors), and pixels of
-//         zeros up to `padded_pixels`. With BF16X3, of float32, each vector is followed
-//         by one of low halves, or with BLOCK that many pixels by their low halves
-// consts  VECTORS, BLOCK; PLANES: see conv/volume.glsl; PADDED_PLANES: a volume has so
-//         many in `vectors`, of which FRONT, or fewer than none, are in front of its own;
-//         0: its own
+//         zeros up to `padded_pixels`. With SCALED they are float32 scaled to float16,
+//         by the largest magnitudes in (groups, SLICES) of each volume, or each channel;
+//         exponents (groups), of those scales: see lib/float16_scale.glsl
+// consts  VECTORS; PLANES: see conv/volume.glsl; PADDED_PLANES: a volume has so many in
+//         `vectors`, of which FRONT, or fewer than none, are in front of its own; 0: its
+//         own; SLICES; BY_CHANNEL: channels have scales, not volumes
 // source  -
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -20,9 +21,9 @@ layout(constant_id = 3) const uint VECTORS = 8;
 layout(constant_id = 5) const uint PADDED_PLANES = 0;
 layout(constant_id = 6) const uint FRONT = 0;
 
-#ifdef BF16X3
-#include "lib/bf16x3.glsl"
-layout(constant_id = 4) const uint BLOCK = 0;
+#ifdef SCALED
+layout(constant_id = 7) const uint BY_CHANNEL = 0;
+#include "conv/scale_of_group.glsl"
 const uint WIDTH = 8;
 #else
 const uint WIDTH = 16 / BYTES;
@@ -50,6 +51,10 @@ layout(push_constant, std430) uniform Push {
     uint plane_shift;
     uint width_magic;
     uint width_shift;
+#ifdef SCALED
+    Largest largest;
+    Exponents exponents;
+#endif
 } push;
 
 // One pixel of padding avoids bank conflicts between channels.
@@ -64,9 +69,9 @@ uint bits(uint index) {
 }
 
 void main() {
-    uint group = linear_workgroup();
-    uint first_pixel = group / push.tiles * PIXELS;
-    uint first_vector = group % push.tiles * VECTORS;
+    uint workgroup = linear_workgroup();
+    uint first_pixel = workgroup / push.tiles * PIXELS;
+    uint first_vector = workgroup % push.tiles * VECTORS;
     if (first_pixel >= push.padded_pixels) return;
 
     // Neighbours load neighbouring pixels of a channel.
@@ -78,6 +83,17 @@ void main() {
     uint y = line - push.top;
     uint x = rest - line * push.padded_width - push.left;
     bool inside = pixel < push.pixels && y < push.height && x < push.width;
+#ifdef SCALED
+    const uint OWN_PLANES = PADDED_PLANES != 0 ? PADDED_PLANES : PLANES;
+    uint group = image / OWN_PLANES;
+    int exponent = 0;
+    if (BY_CHANNEL == 0 && pixel < push.pixels) {
+        exponent = exponent_of_group(push.largest, group);
+        bool first = first_vector == 0 && gl_LocalInvocationIndex < PIXELS;
+        if (first && rest == 0 && image == group * OWN_PLANES)
+            push.exponents.at[group] = exponent;
+    }
+#endif
     if (PADDED_PLANES != 0) {
         uint volume = image / max(PADDED_PLANES, 1);
         uint padded = image - volume * PADDED_PLANES - FRONT;
@@ -91,6 +107,13 @@ void main() {
         uint all = first_vector * WIDTH + channel;
         bool there = inside && all < push.channels;
         uint value = bits(there ? from + all * PLANES * plane : 0);
+#ifdef SCALED
+        if (BY_CHANNEL != 0 && all < push.channels) {
+            exponent = exponent_of_group(push.largest, all);
+            if (pixel == 0) push.exponents.at[all] = exponent;
+        }
+        value = floatBitsToUint(uintBitsToFloat(value) * power_of_two(-exponent));
+#endif
         tile[channel * (PIXELS + 1) + own] = there ? value : 0;
     }
     barrier();
@@ -104,25 +127,15 @@ void main() {
     uint own_pixel = first_pixel + at;
     uint own_vector = first_vector + vector;
     if (own_pixel >= push.padded_pixels || own_vector >= push.channel_vectors) return;
-#ifdef BF16X3
-    uvec4 high, low;
-    [[unroll]] for (uint i = 0; i < 4; ++i) {
-        float even = uintBitsToFloat(channels[2 * i]);
-        float odd = uintBitsToFloat(channels[2 * i + 1]);
-        high[i] = high_half(even) | high_half(odd) << 16;
-        low[i] = low_half(even) | low_half(odd) << 16;
-    }
-    uint apart = BLOCK != 0 ? BLOCK * push.channel_vectors : 1;
-    uint lines = BLOCK != 0 ? own_pixel + own_pixel / max(BLOCK, 1) * BLOCK : own_pixel;
-    uint to = lines * push.channel_vectors + own_vector;
-    to = BLOCK != 0 ? to : 2 * to;
-    push.vectors.at[to] = high;
-    push.vectors.at[to + apart] = low;
-#else
     uvec4 packed;
+#ifdef SCALED
+    [[unroll]] for (uint i = 0; i < 4; ++i)
+        packed[i] = pack_float16(
+            uintBitsToFloat(channels[2 * i]), uintBitsToFloat(channels[2 * i + 1]));
+#else
     [[unroll]] for (uint i = 0; i < 4; ++i)
         packed[i] = WIDTH == 4 ? channels[i] : channels[2 * i % WIDTH]
             | channels[(2 * i + 1) % WIDTH] << 16;
-    push.vectors.at[own_pixel * push.channel_vectors + own_vector] = packed;
 #endif
+    push.vectors.at[own_pixel * push.channel_vectors + own_vector] = packed;
 }

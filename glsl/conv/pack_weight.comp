@@ -4,8 +4,9 @@
 // in      weight (out_channels, in_count, DEPTH, KERNEL_H, KERNEL_W), in groups of
 //         out_count
 // out     vectors (rows, pitch): of each tap, the channels of each of DEEP planes. With
-//         BF16X3, of float32, each vector is followed by one of low halves; with
-//         PLANES_FIRST of each plane all taps
+//         PLANES_FIRST of each plane all taps. With SCALED they are float32 scaled to
+//         float16, by the largest magnitudes of each channel that rows are of; exponents
+//         (rows), of those scales: see lib/float16_scale.glsl
 //         Channels are those of a bundle of groups, zeros where a row is of another group
 // consts  KERNEL_H, KERNEL_W, STRIDE_H, STRIDE_W; FOR_INPUT: for dgrad in place of the
 //         convolution: rows are (stride phases, in channels), taps are every stride-th,
@@ -30,12 +31,10 @@ layout(constant_id = 23) const uint PLANES_FIRST = 0;
 const uint TAPS_DOWN = (KERNEL_H - 1) / STRIDE_H + 1;
 const uint TAPS_ACROSS = (KERNEL_W - 1) / STRIDE_W + 1;
 
-#ifdef BF16X3
-#include "lib/bf16x3.glsl"
-const uint HALVES = 2;
+#ifdef SCALED
+#include "conv/scale_of_group.glsl"
 const uint WIDTH = 8;
 #else
-const uint HALVES = 1;
 const uint WIDTH = 16 / BYTES;
 #endif
 
@@ -53,6 +52,10 @@ layout(push_constant, std430) uniform Push {
     uint out_count;  // of a group
     uint in_count;
     uint bundle;  // groups
+#ifdef SCALED
+    Largest largest;
+    Exponents exponents;
+#endif
 } push;
 
 uint bits(uint index) {
@@ -68,9 +71,8 @@ void main() {
     if (number >= push.rows * push.pitch) return;
     uint row = number / push.pitch;
     uint place = number - row * push.pitch;
-    uint vector = place / HALVES;
-    uint tap = vector / push.channel_vectors;
-    uint channel = (vector - tap * push.channel_vectors) * WIDTH;
+    uint tap = place / push.channel_vectors;
+    uint channel = (place - tap * push.channel_vectors) * WIDTH;
     const uint PLANE_TAPS = FOR_INPUT != 0 ? TAPS_DOWN * TAPS_ACROSS : TAPS;
     uint deep = PLANES_FIRST != 0 ? tap / PLANE_TAPS : tap % DEEP;
     tap = PLANES_FIRST != 0 ? tap % PLANE_TAPS : tap / DEEP;
@@ -91,7 +93,11 @@ void main() {
     bool inside = in_window && first < last && at.x < KERNEL_H && at.y < KERNEL_W;
     uint group = first / own_count;
     uint before = group % push.bundle * other_count;  // channels of the bundle
-    uvec4 packed = uvec4(0);
+#ifdef SCALED
+    int exponent = first < last ? exponent_of_group(push.largest, first) : 0;
+    if (place == 0) push.exponents.at[row] = exponent;
+#endif
+    uint values[WIDTH];
     [[unroll]] for (uint i = 0; i < WIDTH; ++i) {
         uint other = channel + i - before;
         bool there = inside && other < other_count;
@@ -100,12 +106,17 @@ void main() {
                 + (first - group * push.in_count)
             : first * push.in_count + other;
         uint value = bits(there ? (filter_ * DEPTH + deep) * TAPS + at.x * KERNEL_W + at.y : 0);
-        value = there ? value : 0;
-#ifdef BF16X3
-        float both = uintBitsToFloat(value);
-        value = place % HALVES == 0 ? high_half(both) : low_half(both);
-#endif
-        packed[i * 4 / WIDTH] |= value << i * (128 / WIDTH) % 32;
+        values[i] = there ? value : 0;
     }
+    uvec4 packed = uvec4(0);
+#ifdef SCALED
+    float factor = power_of_two(-exponent);
+    [[unroll]] for (uint i = 0; i < 4; ++i)
+        packed[i] = pack_float16(uintBitsToFloat(values[2 * i]) * factor,
+            uintBitsToFloat(values[2 * i + 1]) * factor);
+#else
+    [[unroll]] for (uint i = 0; i < WIDTH; ++i)
+        packed[i * 4 / WIDTH] |= values[i] << i * (128 / WIDTH) % 32;
+#endif
     push.vectors.at[number] = packed;
 }

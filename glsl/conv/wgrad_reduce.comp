@@ -3,6 +3,8 @@
 // in      sums (splits, rows, taps, pitch) of ACC: of each tap the channels of a bundle
 //         of groups, of which a row has its own, and padding; the last of taps' dimensions
 //         is that of DEEP planes
+//         With SCALED those of factors with scales, whose exponents are row_exponents
+//         (rows) and column_exponents (channels of all groups): see lib/float16_scale.glsl
 // out     out_ (rows, channels, taps), the first of taps' dimensions that of planes
 // consts  SHARERS: invocations that share a result, each with every SHARERS-th slice; DEEP
 // source  definition
@@ -15,6 +17,12 @@ layout(constant_id = 3) const uint SHARERS = 4;
 layout(constant_id = 4) const uint DEEP = 1;
 
 const uint RESULTS = gl_WorkGroupSize.x / SHARERS;
+
+#ifdef SCALED
+#include "lib/float16_scale.glsl"
+layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly
+    buffer Exponents { int at[]; };
+#endif
 
 layout(push_constant, std430) uniform Push {
     AccIn sums;
@@ -30,6 +38,10 @@ layout(push_constant, std430) uniform Push {
     uint row_shift;
     uint pitch_magic;
     uint pitch_shift;
+#ifdef SCALED
+    Exponents row_exponents;
+    Exponents column_exponents;
+#endif
 } push;
 
 shared ACC shared_sums[gl_WorkGroupSize.x];
@@ -56,6 +68,12 @@ void main() {
     if (share != 0 || !inside) return;
     for (uint other = 1; other < SHARERS; ++other)
         sum += shared_sums[other * RESULTS + at];
+#ifdef SCALED
+    uint of_all = row / push.group_rows * push.channels + channel;
+    vec2 scale = power_in_factors(
+        push.row_exponents.at[row] + push.column_exponents.at[of_all]);
+    sum = sum * scale.x * scale.y;
+#endif
     uint to = tap % DEEP * (push.taps / DEEP) + tap / DEEP;
     store(push.out_, (row * push.channels + channel) * push.taps + to, sum);
 }

@@ -4,9 +4,9 @@
 //
 // The includer has included lib/dtype.glsl, and has `shared uvec4 tiles[]`.
 
-#if BF16X3
-#include "lib/bfloat16.glsl"
-#define DECODE_FACTOR(bits) from_bfloat16(bits)
+#if DTYPE == DTYPE_FLOAT32
+#include "lib/float16.glsl"
+#define DECODE_FACTOR(bits) from_float16(bits)
 #else
 #define DECODE_FACTOR(bits) DECODE(bits)
 #endif

@@ -29,6 +29,10 @@ layout(push_constant, std430) uniform Push {
     IndexSlot error;
     uint groups;
 #endif
+#ifdef SCALED
+    Exponents row_exponents;  // see lib/float16_scale.glsl
+    Exponents column_exponents;
+#endif
 #ifdef BIAS
     In bias;
 #endif

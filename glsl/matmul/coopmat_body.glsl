@@ -1,6 +1,5 @@
 // Main loop and store of the GEMMs on tensor cores, for the includer's loads:
-// coopmat_aligned.glsl, coopmat_unaligned.glsl, coopmat_decoded.glsl or
-// coopmat_split.glsl
+// coopmat_aligned.glsl, coopmat_unaligned.glsl or coopmat_decoded.glsl
 
 void main() {
     uint rows = push.m;
@@ -41,7 +40,7 @@ void main() {
 #endif
     // The K tail comes first: missing elements are in front, masked in the first loads
     // and in no others.
-    uint missing = K_TAIL != 0 ? STEP_K - 1 - (push.total - 1) % STEP_K : 0;
+    uint missing = K_TAIL != 0 ? BLOCK_K - 1 - (push.total - 1) % BLOCK_K : 0;
 #ifdef GROUPS_OF_K
     CHECK_OFFSETS(push.offsets, push.groups, push.total, push.error)
     uint k_first = group_first(push.offsets, batch, push.total);
@@ -75,9 +74,8 @@ void main() {
     uint a_step = THREADS / A_VECTORS / (WIDTH / UNIT) * a_stride;
     uint b_step = THREADS / B_VECTORS / (WIDTH / UNIT) * b_stride;
     ALIGN_OPERANDS()
-    uint a_to = a_line * A_PITCH + (A_ALONG_K != 0 ? k_place(a_vector) : a_vector);
-    uint b_to =
-        B_START + b_line * B_PITCH + (B_ALONG_K != 0 ? k_place(b_vector) : b_vector);
+    uint a_to = a_line * A_PITCH + a_vector;
+    uint b_to = B_START + b_line * B_PITCH + b_vector;
 #ifdef IMPLICIT_GEMM
     const uint LINES_APART = THREADS / B_VECTORS;
     uint bundle = bundle_offset(first_row);
@@ -87,7 +85,7 @@ void main() {
         own_window[i] =
             bundle + window_offset(first_column + b_line + i * LINES_APART);
     if (B_ALONG_K == 0 && thread < BLOCK_K)
-        places[thread] = k_line_offset(from_k, thread, BLOCK_K);
+        places[thread] = window_offset(from_k + thread);
     barrier();
 #define B_AT(tile, i)                                                                  \
     (B_ALONG_K != 0                                                                    \
@@ -139,7 +137,7 @@ void main() {
 #ifdef GROUPS_OF_K
     own = k_count + missing;
 #endif
-    uint count = own / STEP_K;
+    uint count = own / BLOCK_K;
     REGISTERS
     READ_FIRST_STEP()
     PREFETCH_L2()
@@ -154,33 +152,11 @@ void main() {
         uint ahead = min(tile + PREFETCH_DISTANCE, count - 1);
 #ifdef IMPLICIT_GEMM
         if (B_ALONG_K == 0 && thread < BLOCK_K)
-            places[thread] =
-                k_line_offset(from_k + ahead * BLOCK_K, thread, BLOCK_K);
+            places[thread] = window_offset(from_k + ahead * BLOCK_K + thread);
 #endif
         if (PIPELINE_STAGES == 1) barrier();
         PREFETCH_STEP(ahead)
         uint stage = tile % PIPELINE_STAGES * TILES;
-#if BF16X3
-        // High halves, then low halves; low times low is too small to matter.
-        [[unroll]] for (uint k = 0; k < BLOCK_K / 2; k += EDGE) {
-            A_FRAGMENT high[FRAGMENTS_M], low[FRAGMENTS_M];
-            [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i) {
-                high[i] = fragment_a(stage, sub_row + i * EDGE, k);
-                low[i] = fragment_a(stage, sub_row + i * EDGE, k + BLOCK_K / 2);
-            }
-            [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j) {
-                B_FRAGMENT high_b = fragment_b(stage, k, sub_column + j * EDGE);
-                B_FRAGMENT low_b =
-                    fragment_b(stage, k + BLOCK_K / 2, sub_column + j * EDGE);
-                [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
-                    sum[i][j] = coopMatMulAdd(low[i], high_b, sum[i][j]);
-                [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
-                    sum[i][j] = coopMatMulAdd(high[i], low_b, sum[i][j]);
-                [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
-                    sum[i][j] = coopMatMulAdd(high[i], high_b, sum[i][j]);
-            }
-        }
-#else
         [[unroll]] for (uint k = 0; k < BLOCK_K; k += EDGE_K) {
             A_FRAGMENT left[FRAGMENTS_M];
             [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
@@ -191,7 +167,6 @@ void main() {
                     sum[i][j] = coopMatMulAdd(left[i], right, sum[i][j]);
             }
         }
-#endif
     }
 
 #ifdef GROUPS_OF_ROWS

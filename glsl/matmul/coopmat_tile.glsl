@@ -29,17 +29,6 @@ const uint WIDTH = 16;  // elements of a vector
 const uint EDGE_K = EDGE;
 const uint WIDTH = 8;
 #endif
-#if BF16X3 && defined(IMPLICIT_GEMM)
-const uint HALVES = 2;  // see conv/igemm_addressing.glsl
-#else
-const uint HALVES = 1;
-#endif
-// K of a step, as global memory has it.
-#ifdef SPLIT_ON_LOAD
-#define STEP_K (BLOCK_K / 2)
-#else
-#define STEP_K BLOCK_K
-#endif
 const uint ACROSS_M = BLOCK_M / SUB_M;
 const uint ACROSS_N = BLOCK_N / SUB_N;
 const uint THREADS = ACROSS_M * ACROSS_N * SUBGROUP;
@@ -74,6 +63,10 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
 #include "matmul/group.glsl"
 #include "lib/index_record.glsl"
 #endif
+#ifdef SCALED
+layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly
+    buffer Exponents { int at[]; };
+#endif
 #include "matmul/arguments.glsl"
 #include "matmul/result_address.glsl"
 #ifdef IMPLICIT_GEMM
@@ -85,11 +78,6 @@ shared uint places[BLOCK_K];  // of the lines of B loaded next, if lines are its
 #else
 #include "matmul/coopmat_fragments.glsl"
 #endif
-
-// Place of a vector along K in a line of a tile: high halves come before low ones.
-uint k_place(uint vector) {
-    return vector % HALVES * (BLOCK_K / WIDTH / HALVES) + vector / HALVES;
-}
 
 A_FRAGMENT fragment_a(uint stage, uint m, uint k) {
     A_FRAGMENT fragment;
@@ -112,4 +100,5 @@ B_FRAGMENT fragment_b(uint stage, uint k, uint n) {
     return fragment;
 }
 
+#include "matmul/scaled_results.glsl"
 #include "matmul/store_strips.glsl"

@@ -1,6 +1,6 @@
 // Types of matmul/gemm_coopmat.comp: ELEMENT of operands, SUM, STORED in shared memory
 
-#if DTYPE == DTYPE_FLOAT16
+#if DTYPE == DTYPE_FLOAT16 || DTYPE == DTYPE_FLOAT32
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #define ELEMENT float16_t
 #elif DTYPE == DTYPE_INT8
@@ -18,7 +18,10 @@
 #else
 #define SUM ACC
 #endif
-#define BF16X3 (DTYPE == DTYPE_FLOAT32)
+// Factors of float32 were scaled and rounded to float16; results are scaled back.
+#if DTYPE == DTYPE_FLOAT32 && !defined(SCALED_SUMS)
+#define SCALED
+#endif
 
 // With WIDE_STORES results are stored in vectors of 16 bytes, and rows must be whole
 // vectors. float16 is rounded before shared memory, if the device may round it.

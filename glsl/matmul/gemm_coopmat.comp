@@ -4,11 +4,13 @@
 //         3 the batch
 // in      a, b: 16-bit floats in vectors of 8, K padded to whole BLOCK_K, or with
 //         K_TAIL to whole vectors; strides and batch strides count vectors. DTYPE
-//         float32: bf16x3, see matmul/pack.comp. DTYPE int8, with OUT_ACC: in vectors
-//         of 16
+//         float32: float16 whose lines were scaled, by exponents of rows and of columns,
+//         of which each batch has as many as its operand: see lib/float16_scale.glsl.
+//         DTYPE int8, with OUT_ACC: in vectors of 16
 // out     out_ (batch, m, n), contiguous; DTYPE, or ACC with OUT_ACC
 //         With IMPLICIT_GEMM b is gathered from images: see conv/igemm_addressing.glsl;
-//         with BIAS a number is added to each row. EMULATED: tests without tensor cores
+//         with BIAS a number is added to each row; exponents of columns are those of
+//         images, and with SCALED_SUMS none is undone. EMULATED: tests without tensor cores
 //         With GROUPS_OF_ROWS, or GROUPS_OF_K, it is a product for each group of rows, or
 //         of k, by offsets: see matmul/group.glsl; error: an offset out of range
 // consts  BLOCK_M, BLOCK_N, BLOCK_K, SUB_M, SUB_N, SUBGROUP, A_ALONG_K, B_ALONG_K,

@@ -2,28 +2,23 @@
 // grid    linear in vectors of one batch; with QUADS 32 invocations for each block of 32
 //         lines and 4 vectors; z: batch
 // in      x: lines of elements at any strides
-// out     vectors (batch, padded_lines, padded_vectors). With BF16X3, of float32, each
-//         block of 32 bfloat16 high halves along K is followed by the low halves. With
-//         WIDE_LOADS, of contiguous elements, x is read 16 bytes at a time; with QUADS,
-//         of int8 with contiguous columns, 4 lines at a time
-// consts  ALONG_K: K runs along a line, not across lines; LINES_FIRST: neighbouring
-//         invocations take neighbouring lines, where those are adjacent in x
+// out     vectors (batch, padded_lines, padded_vectors). With WIDE_LOADS,
+//         of contiguous elements, x is read 16 bytes at a time; with QUADS, of int8 with
+//         contiguous columns, 4 lines at a time
+// consts  LINES_FIRST: neighbouring invocations take neighbouring lines, where those are
+//         adjacent in x
 // source  -
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"
-#ifdef BF16X3
-#include "lib/bf16x3.glsl"
-#endif
 #ifdef WIDE_LOADS
 #extension GL_EXT_buffer_reference_uvec2 : require
 #include "lib/unaligned_load.glsl"
 #endif
 
-layout(constant_id = 3) const uint ALONG_K = 1;
-layout(constant_id = 4) const uint LINES_FIRST = 0;
+layout(constant_id = 3) const uint LINES_FIRST = 0;
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
     buffer Vectors { uvec4 at[]; };
@@ -43,13 +38,8 @@ layout(push_constant, std430) uniform Push {
     uint inner_shift;
 } push;
 
-#ifdef BF16X3
-const uint BITS = 16;
-#else
 const uint BITS = 8 * BYTES;
-#endif
 const uint WIDTH = 128 / BITS;
-const uint BLOCK = 32;
 
 ACC element(uint line, uint at) {
     bool inside = line < push.lines && at < push.elements;
@@ -59,9 +49,7 @@ ACC element(uint line, uint at) {
 }
 
 uint bits_of(ACC value) {
-#if defined(BF16X3)
-    return high_half(value);
-#elif DTYPE == DTYPE_BFLOAT16
+#if DTYPE == DTYPE_BFLOAT16
     return to_bfloat16(value);
 #elif DTYPE == DTYPE_FLOAT16
     return packHalf2x16(vec2(value, 0.0));
@@ -147,30 +135,12 @@ void main() {
 #ifdef WIDE_LOADS
     push.vectors.at[before + line * push.padded_vectors + vector] = loaded(line, vector);
 #else
-    uvec4 high = uvec4(0), low = uvec4(0);
+    uvec4 packed = uvec4(0);
     [[unroll]] for (uint i = 0; i < WIDTH; ++i) {
-        ACC value = element(line, vector * WIDTH + i);
-        uint bits = bits_of(value);
-        uint place = i * BITS / 32;
-        uint shift = i * BITS % 32;
-        high[place] |= bits << shift;
-#ifdef BF16X3
-        low[place] |= low_half(value) << shift;
-#endif
+        uint bits = bits_of(element(line, vector * WIDTH + i));
+        packed[i * BITS / 32] |= bits << i * BITS % 32;
     }
-#ifdef BF16X3
-    uint of_line = push.padded_vectors;
-    const uint BLOCK_VECTORS = BLOCK / WIDTH;
-    uint block = ALONG_K != 0 ? vector / BLOCK_VECTORS : line / BLOCK;
-    uint apart = ALONG_K != 0 ? BLOCK_VECTORS : BLOCK * of_line;
-    uint start = line * of_line * (ALONG_K != 0 ? 2 : 1) + vector;
-    // Each earlier block of the line, or of lines, has low halves as well.
-    uint to = 2 * before + start + block * apart;
-    push.vectors.at[to] = high;
-    push.vectors.at[to + apart] = low;
-#else
-    push.vectors.at[before + line * push.padded_vectors + vector] = high;
-#endif
+    push.vectors.at[before + line * push.padded_vectors + vector] = packed;
 #endif
 }
 #endif

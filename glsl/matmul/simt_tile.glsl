@@ -37,7 +37,6 @@ layout(constant_id = 20) const uint PLANE = 4;
 #endif
 
 const uint BLOCK_K = 8;
-const uint HALVES = 1;  // see conv/igemm_addressing.glsl
 const uint STRIP = 8;  // tiles
 const uint WIDTH = 4;  // elements of a vector
 const uint ACROSS_M = BLOCK_M / (4 * QUADS_M);

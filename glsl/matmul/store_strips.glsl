@@ -19,18 +19,21 @@ const uint TOGETHER = 4;
 #else
 const uint TOGETHER = 16 / BYTES;
 #endif
-vec4 sums(uint at, float bias) { return uintBitsToFloat(tiles[at]) + bias; }
+vec4 sums(uint at, uint row, uint column, float bias) {
+    return scaled_back(uintBitsToFloat(tiles[at]), row, column) + bias;
+}
 void store_results(uint row, uint column, uint from, uint place) {
     float bias = bias_of(row);
 #ifdef WHOLE_SUMS
-    uvec4 vector = floatBitsToUint(sums(from + place, bias));
+    uvec4 vector = floatBitsToUint(sums(from + place, row, column, bias));
 #else
 #if DTYPE == DTYPE_FLOAT16
 #define PACK(values) uvec2(pack_float16(values.x, values.y), pack_float16(values.z, values.w))
 #else
 #define PACK(values) uvec2(pack_bfloat16(values.x, values.y), pack_bfloat16(values.z, values.w))
 #endif
-    vec4 left = sums(from + 2 * place, bias), right = sums(from + 2 * place + 1, bias);
+    vec4 left = sums(from + 2 * place, row, column, bias);
+    vec4 right = sums(from + 2 * place + 1, row, column + 4, bias);
     uvec4 vector = uvec4(PACK(left), PACK(right));
 #endif
     OutVectors(push.out_).at[result_at(row, column) / TOGETHER] = vector;
@@ -54,7 +57,11 @@ const uint TOGETHER = 16 / STORED_BYTES;
 uvec4 results(uint from, uint place) { return tiles[from + place]; }
 #endif
 void store_results(uint row, uint column, uint from, uint place) {
-    OutVectors(push.out_).at[result_at(row, column) / TOGETHER] = results(from, place);
+    uvec4 found = results(from, place);
+#ifdef SCALED
+    found = floatBitsToUint(scaled_back(uintBitsToFloat(found), row, column));
+#endif
+    OutVectors(push.out_).at[result_at(row, column) / TOGETHER] = found;
 }
 #elif defined(AS_BITS)
 #define EACH_PASS [[unroll]]
@@ -72,13 +79,13 @@ void store_results(uint row, uint column, uint from, uint place) {
 #else
 #define EACH_PASS
 const uint TOGETHER = 4;
-ACC4 product_of(uint row, uint from, uint place) {
+ACC4 product_of(uint row, uint column, uint from, uint place) {
     uvec4 words = tiles[from + place * STORED_BYTES / 4];
 #if STORED_BYTES == 2
     uvec2 halves = place % 2 == 0 ? words.xy : words.zw;
     vec4 values = vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y));
 #elif IS_FLOAT
-    vec4 values = uintBitsToFloat(words);
+    vec4 values = scaled_back(uintBitsToFloat(words), row, column);
 #else
     ACC4 values = ACC4(words);
 #endif
@@ -88,7 +95,7 @@ ACC4 product_of(uint row, uint from, uint place) {
     return values;
 }
 void store_results(uint row, uint column, uint from, uint place) {
-    ACC4 values = product_of(row, from, place);
+    ACC4 values = product_of(row, column, from, place);
 #ifdef EPILOGUE
     epilogue(push.epilogue, result_at(row, column) / 4, values);
 #else
@@ -127,7 +134,7 @@ void store_strip(uint strip, uint first_row, uint first_column) {
             bool is_stored = row < push.m && column < push.n && IS_STORED(row);
             if (is_stored && (COUNT % (SUBGROUP * AT_ONCE) == 0 || at < COUNT))
                 epilogue(push.epilogue, result_at(row, column) / 4,
-                    product_of(row, strip + line * STRIP_PITCH, place), words[k]);
+                    product_of(row, column, strip + line * STRIP_PITCH, place), words[k]);
         }
     }
 }

@@ -27,7 +27,7 @@ from ...eager.base_tensor import upload
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec, fold_grid
 from ...ir.lazy_graph import Array, Node, Operand
 from ...scheduler.scheduler import run_detached
-from ..gemm.tiles import BF16X3, TENSOR_CORES
+from ..gemm.tiles import TENSOR_CORES
 from ..shader_types import storage_defines
 from ..tensor_cores import get_float32_matmul_precision, offers, tested
 
@@ -303,12 +303,12 @@ def trusts_tensor_cores(device: Device, dtype: DType) -> bool:
     key = device, dtype
     found = _trusted.get(key)
     if found is None:
-        mode = BF16X3 if dtype is float32 else TENSOR_CORES
+        factors = bfloat16 if dtype is float32 else dtype
         found = _trusted[key] = (
             dtype in _ERRORS
             and isinstance(device, GpuDevice)
             and _holds(device.gpu.info, dtype)
-            and offers(device.gpu.info, dtype, mode)
+            and offers(device.gpu.info, factors, TENSOR_CORES)
             and tested(device, dtype, ATTENTION, passes)
         )
     return found

@@ -38,7 +38,7 @@ from ..gemm.cost_model import microseconds, tile_configs
 from ..gemm.pack import VECTOR_SIZE
 from ..gemm.select import split_constants, tile_constants
 from ..gemm.tiles import (
-    BF16X3,
+    SCALED_FLOAT16,
     SIMT,
     TENSOR_CORES,
     GemmSize,
@@ -50,7 +50,8 @@ from ..gpu_model import model_of
 from ..reduce import sum_rows
 from ..shader_types import storage_defines
 from . import stacked_planes
-from .pack import Copy, Halves, channels_last, filter_sums, filters
+from .largest import of_channels, of_images
+from .pack import Copy, channels_last, filter_sums, filters
 from .problem import ConvCall, volume_constants
 from .window_grid import (
     DepthTaps,
@@ -75,6 +76,9 @@ MAX_GEOMETRIES = 256
 
 IMAGES, FILTERS, PHASES = range(3)
 """Result layouts of a GEMM; numbers of `conv/igemm_addressing.glsl`."""
+
+SCANNED_BYTES = 4
+"""Bytes of an element that is read for its largest magnitude before it is packed."""
 
 NCHW_BLOCK = 32
 """Tile edge of the NCHW kernels, which pack nothing."""
@@ -134,19 +138,15 @@ class _ImplicitGemm(NamedTuple):
 
     @property
     def mode(self) -> str:
-        """`TENSOR_CORES`, `BF16X3` or `SIMT`."""
+        """`TENSOR_CORES`, `SCALED_FLOAT16` or `SIMT`."""
         mode = self.call.how.mode
-        if mode != BF16X3:
-            return mode
-        # Not where bf16x3 costs more than it saves, nor where its error would need
-        # slices of K that are not allowed.
-        costs, width = model_of(self.call.gpu).gemm[mode], vector_width(mode)
-        channels = ceil_div(self.windows.channels, width) * width
-        depth = self.taps * channels * self.bundle
-        depth //= self.call.how.groups
-        deep = not self.splits and depth > (costs.max_slice_depth or depth)
-        small = math.prod(self.nchw_size) < costs.simt_below
-        return SIMT if deep or small else mode
+        costs = model_of(self.call.gpu).gemm[mode]
+        return SIMT if math.prod(self.nchw_size) < costs.simt_below else mode
+
+    @property
+    def scaled(self) -> bool:
+        """Whether float32 is scaled to float16."""
+        return self.mode == SCALED_FLOAT16
 
     @property
     def dtype(self) -> DType:
@@ -161,11 +161,6 @@ class _ImplicitGemm(NamedTuple):
     def width(self) -> int:
         """Elements of a vector."""
         return vector_width(self.mode)
-
-    @property
-    def halves(self) -> int:
-        """Vectors in the place of one: two of bf16x3, of high and of low halves."""
-        return 2 if self.mode == BF16X3 else 1
 
     @property
     def channel_vectors(self) -> int:
@@ -341,13 +336,14 @@ def weight_vjp(
         return _unsplit(weight_vjp, call, limit)
     product = _bundled(product, config.tile)
     vectors = max(ceil_div(product.rows, product.width), config.tile.m // product.width)
-    step = config.tile.k // product.halves
-    lines = _steps(product, config) * step
+    lines = _steps(product, config) * config.tile.k
     images, channels = call.out.shape[:2]
     size = call.output_size
     flat = WindowGrid(images, channels, size, (0, 0), size, planes=call.result_planes)
-    halves = Halves(step) if product.halves > 1 else None
-    copy = channels_last("grad_out", flat, product.dtype, vectors, lines, halves)
+    largest = of_channels(call.gpu, "grad_out", flat) if product.scaled else None
+    copy = channels_last(
+        "grad_out", flat, product.dtype, vectors, lines, largest, by_channel=True
+    )
     left = _LeftOperand(copy, vectors * product.width, vectors)
     return _dispatches(product, config, left)
 
@@ -383,8 +379,8 @@ def _unsplit(
     call: ConvCall,
     limit: float,
 ) -> list[Dispatch] | None:
-    """Return what a pass answers without bf16x3, where with it it answers nothing."""
-    if call.how.mode != BF16X3:
+    """Return what a pass answers without scaling, where with it it answers nothing."""
+    if call.how.mode != SCALED_FLOAT16:
         return None
     return rule(call._replace(how=call.how._replace(mode=SIMT)), None, limit)
 
@@ -402,6 +398,8 @@ def _best_config(product: _ImplicitGemm, left: int, limit: float) -> TileConfig 
     config, time = ranked[0]
     elements = left + product.windows.pixels * product.windows.channels
     copied = elements * product.dtype.itemsize / model.copied_bytes_per_microsecond
+    if product.scaled:
+        copied += elements * SCANNED_BYTES / model.scaled_bytes_per_microsecond
     time = time + copied + model.copy_microseconds
     nchw = nchw_microseconds(product.call.gpu, product.nchw_size, product.kind)
     if product.call.how.depth is not None:
@@ -446,7 +444,7 @@ def _timed_configs(
     if max(right, sizes.m * sizes.k, results) >= MOST_ELEMENTS:
         return []
     # The packed images are one allocation.
-    vectors = product.windows.pixels * product.channel_vectors * product.halves
+    vectors = product.windows.pixels * product.channel_vectors
     if VECTOR_SIZE * vectors > gpu.max_allocation_size:
         return []
     model, found = model_of(gpu), []
@@ -487,7 +485,7 @@ def nchw_microseconds(gpu: DeviceInfo, size: GemmSize, kind: int) -> float:
 
 
 def _steps(product: _ImplicitGemm, config: TileConfig) -> int:
-    return ceil_div(product.sizes.k * product.halves, config.tile.k)
+    return ceil_div(product.sizes.k, config.tile.k)
 
 
 def _filters(
@@ -502,7 +500,7 @@ def _filters(
         lines,
         line,
         for_input=for_input,
-        split=product.halves > 1,
+        scaled=product.scaled,
         bundle=product.bundle,
         deep=product.deep,
     )
@@ -519,14 +517,12 @@ def _dispatches(
     splits = ceil_div(steps, split_steps)
     if splits > (MAX_GROUPS if product.splits else 1):
         return None
-    halves = Halves() if product.halves > 1 else None
-    vectors = product.channel_vectors
-    right = channels_last(product.source, windows, out.dtype, vectors, halves=halves)
+    right = _images(product)
     m, n, _, _ = product.sizes
     numel = m * n if product.kind == FILTERS else out.numel
     sums = Scratch("sums", 4 * splits * numel)
     partial = splits > 1 or product.kind == FILTERS
-    first = windows.first_vector(vectors * product.halves) * VECTOR_SIZE
+    first = windows.first_vector(product.channel_vectors) * VECTOR_SIZE
     start = product.first_plane * math.prod(product.call.size) * out.dtype.itemsize
     push: dict[str, Argument] = {
         "a": left.copy.memory,
@@ -544,14 +540,37 @@ def _dispatches(
     grid = fold_grid(ceil_div(m, tile.m) * ceil_div(n, tile.n), splits)
     constants = _constants(product, config, left, split_steps)
     defines = _defines(product, config, partial=partial)
-    found = [left.copy.dispatch, right.dispatch]
+    scaled = None
+    if left.copy.exponents is not None and right.exponents is not None:
+        scaled = left.copy.exponents, right.exponents
+        if product.kind != FILTERS:
+            push["row_exponents"], push["column_exponents"] = scaled
+    found = [*left.copy.dispatches, *right.dispatches]
     found.append(Dispatch(kernel, grid, push, constants, defines))
     if product.kind == FILTERS:
         pitch, groups = product.bundle_vectors * product.width, product.call.how.groups
-        found.append(filter_sums(sums, out, splits, pitch, groups, product.bundle))
+        summed = filter_sums(sums, out, splits, pitch, groups, product.bundle, scaled)
+        found.append(summed)
     elif partial:
         found.append(sum_rows(product.call.gpu, sums, out, splits, numel))
     return found
+
+
+def _images(product: _ImplicitGemm) -> Copy:
+    """Return the packed images of a GEMM."""
+    windows, by_channel = product.windows, product.kind == FILTERS
+    largest = None
+    if product.scaled:
+        rule = of_channels if by_channel else of_images
+        largest = rule(product.call.gpu, product.source, windows)
+    return channels_last(
+        product.source,
+        windows,
+        product.dtype,
+        product.channel_vectors,
+        largest=largest,
+        by_channel=by_channel,
+    )
 
 
 def _constants(
@@ -588,18 +607,17 @@ def _constants(
 
 def _window_constants(product: _ImplicitGemm) -> dict[str, int]:
     """Return the constants of the right operand's windows."""
-    vectors, halves = product.bundle_vectors, product.halves
-    constants = product.windows.constants(product.channel_vectors * halves)
-    own = vectors * halves if product.kind != FILTERS else vectors
-    constants["CHANNEL_VECTORS"] = own * product.windows.deep
+    vectors = product.bundle_vectors
+    constants = product.windows.constants(product.channel_vectors)
+    constants["CHANNEL_VECTORS"] = vectors * product.windows.deep
     if product.windows.depth is not None:
-        constants["PLANE_VECTORS"] = own
+        constants["PLANE_VECTORS"] = vectors
     if product.deep is not None and product.deep.outermost:
         constants["PLANES_FIRST"] = 1
         constants["VOLUMES"] = volumes_together(product.windows)
     if product.bundles > 1:
         constants["BUNDLE_ROWS"] = product.bundle_rows
-        constants["BUNDLE"] = vectors * halves
+        constants["BUNDLE"] = vectors
     return constants
 
 
@@ -609,6 +627,8 @@ def _defines(
     defines = {**storage_defines(product.dtype, out_acc=partial), "IMPLICIT_GEMM": "1"}
     if product.call.bias:
         defines["BIAS"] = "1"
+    if product.scaled and product.kind == FILTERS:
+        defines["SCALED_SUMS"] = "1"
     stored = 4 if partial else product.dtype.itemsize
     if config.wide and product.mode != SIMT:
         if product.dtype is float16:

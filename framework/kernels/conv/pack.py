@@ -7,6 +7,7 @@ gives gradients of filters in that order too, and they are transposed afterwards
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from ...ir.kernel_call import (
 )
 from ..gemm.pack import VECTOR_SIZE
 from ..shader_types import storage_defines
+from .largest import Largest, of_filters
 from .problem import ConvCall, divisors, volume_constants
 from .window_grid import DepthTaps, WindowGrid
 
@@ -35,24 +37,20 @@ TILE_VECTORS = 8
 """Most vectors of a pixel that neighbours store: a cache line."""
 
 
-class Halves(NamedTuple):
-    """Split of float32 into pairs of bfloat16 (bf16x3), and where the halves lie.
+class Copy(NamedTuple):
+    """Packed operand: its scratch memory and the dispatches that write it.
 
     Attributes
     ----------
-    block : int, default 0
-        Pixels whose high halves come before all of their low halves; 0 has each vector
-        of high halves followed by its own of low ones.
+    memory : Scratch
+    dispatches : tuple of Dispatch
+    exponents : Scratch or None
+        Of the scales of float32 that was scaled to float16.
     """
 
-    block: int = 0
-
-
-class Copy(NamedTuple):
-    """Packed operand: its scratch memory and the dispatch that writes it."""
-
     memory: Scratch
-    dispatch: Dispatch
+    dispatches: tuple[Dispatch, ...]
+    exponents: Scratch | None = None
 
 
 def channels_last(
@@ -61,7 +59,9 @@ def channels_last(
     dtype: DType,
     vectors: int,
     least: int = 0,
-    halves: Halves | None = None,
+    largest: Largest | None = None,
+    *,
+    by_channel: bool = False,
 ) -> Copy:
     """Return images packed as NHWC.
 
@@ -76,15 +76,16 @@ def channels_last(
         Channel vectors per pixel.
     least : int, default 0
         Smallest number of pixels to allocate; those after the images are zero.
-    halves : Halves or None
-        Of float32: whether it is split.
+    largest : Largest or None
+        Of float32 that is scaled to float16: the largest magnitudes.
+    by_channel : bool, default False
+        Whether these are of channels, and not of images.
     """
     high, wide = windows.padded
     pixels = max(windows.pixels, least)
     across = min(TILE_VECTORS, 1 << (vectors - 1).bit_length())
     tiles = ceil_div(vectors, across)
-    size = VECTOR_SIZE * pixels * vectors * (1 if halves is None else 2)
-    memory = Scratch(f"channels of {name}", size)
+    memory = Scratch(f"channels of {name}", VECTOR_SIZE * pixels * vectors)
     push: dict[str, Argument] = {
         "x": name, "vectors": memory, "pixels": windows.pixels,
         "padded_pixels": pixels, "channels": windows.channels,
@@ -100,9 +101,31 @@ def channels_last(
         constants["PADDED_PLANES"] = windows.depth.padded
         constants["FRONT"] = windows.depth.before % (1 << 32)
     defines = dict(storage_defines(dtype))
-    if halves is not None:
-        constants["BLOCK"], defines["BF16X3"] = halves.block, "1"
-    return Copy(memory, Dispatch("conv/nchw_to_nhwc", grid, push, constants, defines))
+    if largest is not None:
+        constants["BY_CHANNEL"] = int(by_channel)
+    packed = Dispatch("conv/nchw_to_nhwc", grid, push, constants, defines)
+    return _copy(memory, packed, name, largest)
+
+
+def _copy(
+    memory: Scratch,
+    packed: Dispatch,
+    name: str,
+    largest: Largest | None,
+    groups: int | None = None,
+) -> Copy:
+    """Return a packed operand, scaled by the largest magnitudes of groups if given."""
+    if largest is None:
+        return Copy(memory, (packed,))
+    number = largest.groups if groups is None else groups
+    exponents = Scratch(f"exponents of {name}", 4 * number)
+    scaled = dataclasses.replace(
+        packed,
+        push={**packed.push, "largest": largest.memory, "exponents": exponents},
+        constants={**packed.constants, "SLICES": largest.slices},
+        defines={**packed.defines, "SCALED": "1", **largest.defines},
+    )
+    return Copy(memory, (largest.dispatch, scaled), exponents)
 
 
 def filters(
@@ -112,7 +135,7 @@ def filters(
     line: int,
     *,
     for_input: bool,
-    split: bool = False,
+    scaled: bool = False,
     bundle: int = 1,
     deep: DepthTaps | None = None,
 ) -> Copy:
@@ -127,8 +150,8 @@ def filters(
         Number of lines, and vectors of each, with padding.
     for_input : bool
         Whether to pack for the gradient by the images (dgrad).
-    split : bool, default False
-        Of float32: whether each vector is one of high halves and one of low ones.
+    scaled : bool, default False
+        Whether float32 is scaled to float16, each line by its largest magnitude.
     bundle : int, default 1
         Groups whose channels a line has, with zeros for those of other groups.
     deep : DepthTaps or None
@@ -155,13 +178,19 @@ def filters(
         }  # fmt: skip
     grid = linear_grid(lines * line, WORKGROUP)
     defines = dict(storage_defines(call.weight.dtype))
-    if split:
-        defines["BF16X3"] = "1"
-    return Copy(memory, Dispatch("conv/pack_weight", grid, push, constants, defines))
+    packed = Dispatch("conv/pack_weight", grid, push, constants, defines)
+    largest = of_filters(call, for_input=for_input) if scaled else None
+    return _copy(memory, packed, name, largest, lines)
 
 
 def filter_sums(
-    sums: Scratch, out: TensorSpec, splits: int, pitch: int, groups: int, bundle: int
+    sums: Scratch,
+    out: TensorSpec,
+    splits: int,
+    pitch: int,
+    groups: int,
+    bundle: int,
+    exponents: tuple[Scratch, Scratch] | None = None,
 ) -> Dispatch:
     """Return the reduction of wgrad's split-K slices into the result of the op.
 
@@ -175,6 +204,8 @@ def filter_sums(
         Channels in `sums`, those of a bundle in the packed images.
     groups, bundle : int
         Groups of the convolution, and of them in a bundle.
+    exponents : (Scratch, Scratch) or None
+        Of scaled rows and channels.
     """
     rows, channels, *kernel = out.shape
     taps = math.prod(kernel)
@@ -192,6 +223,8 @@ def filter_sums(
     constants = {"LOCAL_X": WORKGROUP, "SHARERS": sharers}
     if len(kernel) == 3:
         constants["DEEP"] = kernel[0]
-    return Dispatch(
-        "conv/wgrad_reduce", grid, push, constants, storage_defines(out.dtype)
-    )
+    defines = dict(storage_defines(out.dtype))
+    if exponents is not None:
+        push["row_exponents"], push["column_exponents"] = exponents
+        defines["SCALED"] = "1"
+    return Dispatch("conv/wgrad_reduce", grid, push, constants, defines)

@@ -22,7 +22,7 @@ from ..gemm.side_by_side import (
     summed_config,
     summed_gemm,
 )
-from ..gemm.tiles import BF16X3, SIMT, GemmSize
+from ..gemm.tiles import SCALED_FLOAT16, SIMT, GemmSize
 from ..gpu_model import model_of
 from .problem import ConvCall
 from .window import Window
@@ -91,8 +91,8 @@ def microseconds(call: ConvCall, *, for_input: bool) -> float:
     if for_input:
         rows, depth = depth, rows
     sizes = GemmSize(rows, math.prod(call.output_size), depth, call.x.shape[0])
-    # Of single images bf16x3 is not worthwhile, and operands would be packed for it.
-    mode = SIMT if call.how.mode == BF16X3 else call.how.mode
+    # Of single images scaling is not worthwhile, and operands would be packed for it.
+    mode = SIMT if call.how.mode == SCALED_FLOAT16 else call.how.mode
     merged = merged_config(call.gpu, mode, sizes)
     if merged is not None:
         return merged[1]

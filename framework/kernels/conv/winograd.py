@@ -32,7 +32,7 @@ from ...ir.kernel_call import (
 from ..gemm.candidates import gemm_dispatches
 from ..gemm.cost_model import microseconds as modelled
 from ..gemm.cost_model import tile_configs
-from ..gemm.tiles import BF16X3, SIMT, GemmSize
+from ..gemm.tiles import SCALED_FLOAT16, SIMT, GemmSize
 from ..gpu_model import model_of
 from .implicit_gemm import FILTERS, IMAGES, MOST_ELEMENTS, nchw_microseconds
 from .problem import ConvCall, volume_constants
@@ -49,7 +49,7 @@ PLANE_TILES, LINE_TILES = {3: 4, 5: 2}, {3: 4, 5: 4}
 where the other has one tap."""
 
 LARGE_PLANE_TILES, LARGE_LINE_TILES = {3: 4, 5: 4}, {3: 8, 5: 8}
-"""Those where float32 may be emulated by bf16x3, with larger errors than theirs: they
+"""Those where float32 may be scaled to float16, with larger errors than theirs: they
 take fewer products, and have up to 12 times the errors of plain sums."""
 
 MOST_BYTES = 256 << 20
@@ -164,7 +164,7 @@ def _tile(call: ConvCall) -> Pair | None:
     high, wide = window.kernel
     both = min(high, wide) > 1
     known = PLANE_TILES if both else LINE_TILES
-    if call.how.mode == BF16X3:
+    if call.how.mode == SCALED_FLOAT16:
         known = LARGE_PLANE_TILES if both else LARGE_LINE_TILES
     down, across = ({1: 1, **known}.get(taps) for taps in (high, wide))
     return None if down is None or across is None else (down, across)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ...base.shape import ceil_div
 from ..gpu_model import GpuModel, ModeModel, model_of
 from .tiles import (
-    BF16X3,
+    SCALED_FLOAT16,
     SIMT,
     SIMT_MODES,
     WIDE_STORE_MODES,
@@ -32,10 +32,8 @@ if TYPE_CHECKING:
 LEAST_OCCUPANCY = 2
 """Workgroups per multiprocessor that keep the memory busy, if K can be split."""
 
-SPLIT_SHARE = 0.22
-"""What splitting float32 on load adds to a product on tensor cores: 137 to 160 us of
-(12608, 384) by (384, 1536) with packing and without, but 171 to 148 of (12608, 1536) by
-(1536, 384) (NVIDIA H200, driver 580.159.04, 2026-11-30)."""
+SCALED_BYTES = 10
+"""Bytes that scaling an element of float32 to float16 reads and writes."""
 
 MAX_PARTIAL_BYTES = 256 << 20
 """Most bytes of split-K partial sums."""
@@ -121,19 +119,21 @@ def microseconds(
     return time
 
 
-def is_split_quicker(gpu: DeviceInfo, size: GemmSize) -> bool:
-    """Return whether splitting float32 as a product loads it costs less than packing.
+def is_scaling_worthwhile(gpu: DeviceInfo, size: GemmSize) -> bool:
+    """Return whether float32 is quicker scaled to float16, with the time of scaling.
 
-    An element is split as often as it is loaded, which takes a share of the product;
-    packing reads and writes both operands.
+    That reads both operands twice, for the largest element of each line comes first.
     """
     model = model_of(gpu)
-    costs = model.gemm[BF16X3]
-    rate = costs.tiles[0].tflops * 1e6 / costs.cost_per_product
-    splitting = SPLIT_SHARE * 2 * math.prod(size) / rate
-    moved = 2 * 4 * size.batch * size.k * (size.m + size.n)
-    packing = moved / model.partial_bytes_per_microsecond
-    return splitting < packing + costs.split_launch_microseconds
+    scaled, plain = model.gemm[SCALED_FLOAT16], model.gemm[SIMT]
+    work = math.prod(size)
+    if work < scaled.simt_below:
+        return False
+    rates = (max(tile.tflops for tile in each.tiles) * 1e6 for each in (scaled, plain))
+    time, simt_time = (2 * work / rate for rate in rates)
+    moved = SCALED_BYTES * size.batch * size.k * (size.m + size.n)
+    time += moved / model.scaled_bytes_per_microsecond + model.copy_microseconds
+    return time < simt_time
 
 
 def _work(sizes: GemmSize, tile: Tile, costs: ModeModel, splits: int) -> float:
@@ -203,7 +203,6 @@ def _filling_splits(
 
 def _split_counts(sizes: GemmSize, costs: ModeModel, most: int) -> range:
     """Return the split-K counts to consider."""
-    least = ceil_div(sizes.k, costs.max_slice_depth) if costs.max_slice_depth else 1
     in_memory = MAX_PARTIAL_BYTES // max(1, 4 * sizes.batch * sizes.m * sizes.n)
     most = min(most, sizes.k // costs.min_split_depth, in_memory)
-    return range(least, max(least, most) + 1)
+    return range(1, max(1, most) + 1)

@@ -28,10 +28,6 @@ VECTOR_SIZE = 16
 
 WORKGROUP = 256
 
-PAIR_BLOCK = 32
-"""Elements of K between the high and low halves of bf16x3; see pack.comp."""
-
-
 MAX_UNALIGNED_EXTENT = 1 << 29
 """Largest extent of an unaligned operand, in elements."""
 
@@ -80,6 +76,8 @@ class VectorOperand(NamedTuple):
         Rows or columns, with padding.
     packing : tuple of Dispatch
         Packing dispatches, which run first.
+    exponents : Scratch or None
+        Of rows or columns that were scaled, those of their scales, with padding.
     """
 
     memory: str | Scratch
@@ -88,6 +86,7 @@ class VectorOperand(NamedTuple):
     batch: int
     padded: int
     packing: tuple[Dispatch, ...] = ()
+    exponents: Scratch | None = None
 
     def last(self, block: int) -> int:
         """Return where the last tile of `block` rows or columns starts."""
@@ -100,7 +99,6 @@ def vector_operand(
     block: int,
     depth: int,
     *,
-    split: bool = False,
     along_k: bool = False,
     wide: bool = False,
 ) -> VectorOperand:
@@ -115,20 +113,18 @@ def vector_operand(
         Rows or columns of a tile.
     depth : int
         K after padding.
-    split : bool, default False
-        Whether float32 is split into pairs of bfloat16 (bf16x3).
     along_k : bool, default False
         Whether lines must run along K.
     wide : bool, default False
         Whether packing uses 16-byte loads where the operand is contiguous.
     """
     turned = along_k and not side.along_k
-    if not split and not turned and fits(side, width, block, depth):
+    if not turned and fits(side, width, block, depth):
         layout = side.x.layout
         dim = side.outer_dim if side.along_k else side.k_dim
         line, batch = layout.strides[dim] // width, layout.strides[0] // width
         return VectorOperand(side.name, side.along_k, line, batch, side.outer)
-    return _packed(side, width, block, depth, split=split, turned=turned, wide=wide)
+    return _packed(side, width, block, depth, turned=turned, wide=wide)
 
 
 def fits(side: GemmOperand, width: int, block: int, depth: int) -> bool:
@@ -146,20 +142,6 @@ def fits(side: GemmOperand, width: int, block: int, depth: int) -> bool:
         and side.outer >= block
         and (along or side.outer % width == 0)
     )
-
-
-def split_operand(side: GemmOperand, block: int) -> VectorOperand | None:
-    """Return a float32 operand in place, for a kernel that makes pairs of bfloat16.
-
-    None where it does not lie as whole vectors of four, or has less than a tile.
-    """
-    width = VECTOR_SIZE // side.x.dtype.itemsize
-    depth = side.x.shape[side.k_dim]
-    if not fits(side, width, block, depth) or (side.along_k and depth % width):
-        return None
-    strides = side.x.layout.strides
-    line = strides[side.outer_dim if side.along_k else side.k_dim] // width
-    return VectorOperand(side.name, side.along_k, line, strides[0] // width, side.outer)
 
 
 def unaligned_operand(side: GemmOperand) -> VectorOperand | None:
@@ -184,7 +166,6 @@ def _packed(
     block: int,
     depth: int,
     *,
-    split: bool,
     turned: bool,
     wide: bool,
 ) -> VectorOperand:
@@ -196,8 +177,7 @@ def _packed(
     padded = max(padded, block)
     lines, elements = (padded, depth) if along else (depth, padded)
     per_line = elements // width
-    halves = 2 if split else 1
-    size = VECTOR_SIZE * batch * lines * per_line * halves
+    size = VECTOR_SIZE * batch * lines * per_line
     scratch = Scratch(f"packed {side.name}", size)
     outer_stride, k_stride = (layout.strides[d] for d in (side.outer_dim, side.k_dim))
     quads = turned and _is_transposed_by_words(side)
@@ -219,9 +199,7 @@ def _packed(
     count = line_blocks * ceil_div(per_line, 4) * 32 if quads else lines * per_line
     x, y, _ = linear_grid(count, WORKGROUP)
     defines = dict(storage_defines(side.x.dtype))
-    if split:
-        defines["BF16X3"] = "1"
-    elif quads:
+    if quads:
         defines["QUADS"] = "1"
     elif wide and push["element_stride"] == 1:
         defines["WIDE_LOADS"] = "1"
@@ -229,14 +207,14 @@ def _packed(
         "matmul/pack",
         (x, y, batch),
         push,
-        {"LOCAL_X": WORKGROUP, "ALONG_K": int(along), "LINES_FIRST": int(turned)},
+        {"LOCAL_X": WORKGROUP, "LINES_FIRST": int(turned)},
         defines,
     )
     return VectorOperand(
         scratch,
         along,
-        per_line * (halves if along else 1),
-        lines * per_line * halves if batch > 1 else 0,
+        per_line,
+        lines * per_line if batch > 1 else 0,
         padded,
         (packing,),
     )

@@ -2,9 +2,8 @@
 
 float32 runs on `matmul/gemm_simt`; float16 and bfloat16 on tensor cores through
 `matmul/gemm_coopmat`, where the device passed the self-test of `tensor_cores`; so does
-float32 emulated by bf16x3, where the user accepts that: elements are split into pairs
-as `matmul/gemm_coopmat_split` loads them, or by packing. int8 GEMMs with int32
-accumulation run on SIMT or tensor cores, both operands contiguous along K.
+float32 scaled to float16, where the user accepts that: see `scaling`. int8 GEMMs with
+int32 accumulation run on SIMT or tensor cores, both operands contiguous along K.
 """
 
 from __future__ import annotations
@@ -33,22 +32,22 @@ from ..shader_types import (
     group_constant,
     storage_defines,
 )
-from .cost_model import is_split_quicker, tile_configs
+from .cost_model import is_scaling_worthwhile, tile_configs
 from .pack import (
     VECTOR_SIZE,
     GemmOperand,
     VectorOperand,
     fits,
-    split_operand,
     unaligned_operand,
     vector_operand,
 )
+from .scaling import scaled_operand
 from .slice_sum import sum_slices
 from .tiles import (
-    BF16X3,
     DP4A,
     FP16_ACCUMULATE,
     INT8_TENSOR_CORES,
+    SCALED_FLOAT16,
     SIMT,
     SIMT_MODES,
     TENSOR_CORES,
@@ -115,8 +114,7 @@ class _Gemm(NamedTuple):
         """K elements per pipeline step."""
         if self.mode == DP4A:
             return 4 * self.tile.k  # words of four
-        # High and low halves of bf16x3 share a step.
-        return self.tile.k // 2 if self.mode == BF16X3 else self.tile.k
+        return self.tile.k
 
     @property
     def steps(self) -> int:
@@ -150,23 +148,6 @@ class _Gemm(NamedTuple):
         return None if a is None or b is None else (a, b)
 
     @property
-    def size(self) -> GemmSize:
-        (batch, m, k), n = self.a.x.shape, self.b.outer
-        return GemmSize(m, n, k, batch)
-
-    @property
-    def split_on_load(self) -> tuple[VectorOperand, VectorOperand] | None:
-        """Operands in place whose elements become pairs on their way, or None."""
-        k, tile = self.a.x.shape[self.a.k_dim], self.tile
-        tail = k % self.k_step != 0
-        if self.mode != BF16X3 or (tail and self.split_steps == 1):
-            return None
-        if not is_split_quicker(self.gpu, self.size):
-            return None
-        a, b = split_operand(self.a, tile.m), split_operand(self.b, tile.n)
-        return None if a is None or b is None else (a, b)
-
-    @property
     def _may_be_unaligned(self) -> bool:
         """Whether the kernel supports unaligned operands."""
         if self.mode == SIMT:
@@ -182,8 +163,6 @@ class _Gemm(NamedTuple):
         whole = k % self.k_step == 0
         if whole or self.split_steps == 1:
             return False
-        if self.split_on_load is not None:
-            return True
         if self.mode not in K_TAIL_MODES:
             return False
         return k % vector_width(self.mode) == 0 or self.unaligned is not None
@@ -206,18 +185,8 @@ class _Gemm(NamedTuple):
 
     @property
     def total(self) -> int:
-        """K in the kernel's units: words of four int8; packed halves count apart."""
-        return self.depth if self.k_tail else self.steps * self.kernel_step
-
-    @property
-    def kernel_step(self) -> int:
-        """K of a pipeline step in the kernel's units."""
-        return self.tile.k if self.split_on_load is None else self.k_step
-
-    @property
-    def in_place(self) -> tuple[VectorOperand, VectorOperand] | None:
-        """Operands that a kernel of their own reads in place, or None."""
-        return self.unaligned or self.split_on_load
+        """K in the kernel's units: words of four int8."""
+        return self.depth if self.k_tail else self.steps * self.tile.k
 
 
 def large_tile_gemm(
@@ -241,7 +210,7 @@ def large_tile_gemm(
     """
     batch, m, k = a.shape
     n = b.shape[2]
-    mode = _worthwhile(gpu, mode, m * n * k)
+    mode = _worthwhile(gpu, mode, GemmSize(m, n, k, batch))
     costs = model_of(gpu).gemm[mode]
     if not gpu.target.fast_shared_memory or (mode == SIMT and a.dtype is not float32):
         return None
@@ -257,7 +226,7 @@ def large_tile_gemm(
         longer = BufferOffset("a" if m > n else "b", 0)
         if any(row.push.get("x") == longer for row in found):
             return None
-    packs = found[0].kernel == "matmul/pack" and mode != BF16X3
+    packs = found[0].kernel == "matmul/pack"
     if not packs and not gemm.shallow:
         return found
     return found if batch * m * n * k >= costs.packed_smallest else None
@@ -453,7 +422,8 @@ def likely_configs(
     gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
 ) -> dict[str, TileConfig]:
     """Return the tile configurations worth benchmarking by name, the quickest first."""
-    mode = _worthwhile(gpu, mode, math.prod(a.shape[1:]) * b.shape[2])
+    batch, m, k = a.shape
+    mode = _worthwhile(gpu, mode, GemmSize(m, b.shape[2], k, batch))
     found = _ranked_configs(gpu, a, b, mode)
     more = [config for config in found if config.tail_rows][LIKELY_TAIL_SPLITS:]
     found = [config for config in found if config not in more]
@@ -495,18 +465,21 @@ def _sides(a: StridedSpec, b: StridedSpec) -> tuple[GemmOperand, GemmOperand]:
     return GemmOperand("a", a, 1, 2), GemmOperand("b", b, 2, 1)
 
 
-def _worthwhile(gpu: DeviceInfo, mode: str, multiplications: int) -> str:
-    """Return the mode, or SIMT where splitting for bf16x3 costs more than it saves."""
-    return SIMT if multiplications < model_of(gpu).gemm[mode].simt_below else mode
+def _worthwhile(gpu: DeviceInfo, mode: str, size: GemmSize) -> str:
+    """Return the mode, or SIMT where scaling to float16 costs more than it saves."""
+    scales = mode == SCALED_FLOAT16 and not is_scaling_worthwhile(gpu, size)
+    return SIMT if scales else mode
 
 
 def _dispatches(gemm: _Gemm) -> list[Dispatch]:
     _, a, b, mode, (tile, _, wide, _) = gemm
     padded = gemm.depth
-    options = {"split": mode == BF16X3, "along_k": mode in (DP4A, INT8_TENSOR_CORES)}
-    options["wide"] = wide
-    if gemm.in_place is not None:
-        left, right = gemm.in_place
+    options = {"along_k": mode in (DP4A, INT8_TENSOR_CORES), "wide": wide}
+    if gemm.unaligned is not None:
+        left, right = gemm.unaligned
+    elif mode == SCALED_FLOAT16:
+        left = scaled_operand(gemm.gpu, a, tile.m, padded)
+        right = scaled_operand(gemm.gpu, b, tile.n, padded)
     else:
         left = vector_operand(a, vector_width(mode), tile.m, padded, **options)
         right = vector_operand(b, vector_width(mode), tile.n, padded, **options)
@@ -548,14 +521,12 @@ def _dispatch(
     batch, bottom, n = gemm.out.shape
     m = len(rows)
     split_steps = ceil_div(gemm.steps, splits)
-    depth = split_steps * gemm.kernel_step
+    depth = split_steps * tile.k
     memory: Argument = left.memory
     if rows.start:
         width, size = vector_width(mode), VECTOR_SIZE
         if gemm.unaligned is not None:
             width, size = 1, size // width
-        elif gemm.split_on_load is not None:
-            width = size // gemm.a.x.dtype.itemsize
         lines = rows.start * left.line if left.along_k else rows.start // width
         memory = BufferOffset(left.memory, size * lines)
     push: dict[str, Argument] = {"a": memory, "b": right.memory, "out_": out}
@@ -565,13 +536,16 @@ def _dispatch(
     end = left.padded if rows.stop == bottom else rows.stop
     push |= {"last_row": end - rows.start - tile.m}
     push |= {"last_column": right.last(tile.n)}
+    if left.exponents is not None and right.exponents is not None:
+        push["row_exponents"] = BufferOffset(left.exponents, 4 * rows.start)
+        push["column_exponents"] = right.exponents
     constants = {
         "A_ALONG_K": int(left.along_k),
         "B_ALONG_K": int(right.along_k),
         **tile_constants(gpu, tile, mode),
         **split_constants(tile, mode, gemm.steps, split_steps),
     }
-    if mode in K_TAIL_MODES or gemm.split_on_load is not None:
+    if mode in K_TAIL_MODES:
         constants["K_TAIL"] = int(gemm.k_tail)
     down, across = ceil_div(m, tile.m), ceil_div(n, tile.n)
     grid = fold_grid(down * across, batch * splits)
@@ -594,8 +568,6 @@ def _dispatch(
 def _kernel(gemm: _Gemm) -> str:
     """Return the kernel for the mode, and for how operands lie in memory."""
     simt = gemm.mode in SIMT_MODES
-    if gemm.split_on_load is not None:
-        return "matmul/gemm_coopmat_split"
     if gemm.unaligned is None:
         return "matmul/gemm_simt" if simt else "matmul/gemm_coopmat"
     return "matmul/gemm_simt_unaligned" if simt else "matmul/gemm_coopmat_unaligned"

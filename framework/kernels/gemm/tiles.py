@@ -9,21 +9,26 @@ from ...base.shape import ceil_div
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
-SIMT, TENSOR_CORES, FP16_ACCUMULATE, BF16X3 = (
+SIMT, TENSOR_CORES, FP16_ACCUMULATE, SCALED_FLOAT16 = (
     "",
     "tensor_cores",
     "fp16_accumulate",
-    "bf16x3",
+    "scaled_float16",
 )
 """GEMM modes: without tensor cores; on them with fp32 or with fp16 accumulation; with
-fp32 emulated there by three bf16 products."""
+fp32 operands scaled by powers of two and rounded to fp16."""
 
 DP4A, INT8_TENSOR_CORES = "dp4a", "int8_tensor_cores"
 """GEMM modes of int8: dot products of packed words, or tensor cores."""
 
 SIMT_MODES = (SIMT, DP4A)
 
-WIDE_STORE_MODES = (TENSOR_CORES, FP16_ACCUMULATE, BF16X3, INT8_TENSOR_CORES)
+WIDE_STORE_MODES = (
+    TENSOR_CORES,
+    FP16_ACCUMULATE,
+    SCALED_FLOAT16,
+    INT8_TENSOR_CORES,
+)
 """Modes with 16-byte stores by default; see `TileConfig.wide`."""
 
 

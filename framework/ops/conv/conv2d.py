@@ -17,7 +17,7 @@ from ...kernels.conv import direct as conv_direct
 from ...kernels.conv import implicit_gemm, pointwise, stacked_planes, winograd
 from ...kernels.conv.problem import ConvCall, Convolution, divisors
 from ...kernels.gemm.small import TiledGemm, tile_count, tiled_gemm_dispatch
-from ...kernels.gemm.tiles import BF16X3, SIMT, TileConfig
+from ...kernels.gemm.tiles import SCALED_FLOAT16, SIMT, TileConfig
 from ...kernels.gpu_model import model_of
 from ...kernels.reduce import sum_rows
 from ...kernels.shader_types import acc_size, check_same_dtype
@@ -174,9 +174,9 @@ def _nhwc_candidates(
         IMPLICIT_GEMM_NHWC + name: functools.partial(product, call, config)
         for name, config in tile_configs.items()
     }
-    if call.how.mode == BF16X3:
-        unsplit = call._replace(how=call.how._replace(mode=SIMT))
-        candidates[IMPLICIT_GEMM_NHWC + "float32"] = functools.partial(product, unsplit)
+    if call.how.mode == SCALED_FLOAT16:
+        exact = call._replace(how=call.how._replace(mode=SIMT))
+        candidates[IMPLICIT_GEMM_NHWC + "float32"] = functools.partial(product, exact)
     return candidates
 
 

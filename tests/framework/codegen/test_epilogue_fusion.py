@@ -438,7 +438,9 @@ def test_on_emulated_units(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch, n: int, dtype: str
 ) -> None:
     """What is read in whole vectors is loaded before, at edges of tiles too."""
-    mode = tensor_cores.BF16X3 if dtype == "float32" else tensor_cores.TENSOR_CORES
+    modes = {"float32": tensor_cores.SCALED_FLOAT16}
+    mode = modes.get(dtype, tensor_cores.TENSOR_CORES)
+    monkeypatch.setattr(select, "is_scaling_worthwhile", lambda *_: True)
     change_costs(monkeypatch, (mode,), simt_below=0)
     emulated = emulate(gpu, monkeypatch, mode, {})
     next(emulated)

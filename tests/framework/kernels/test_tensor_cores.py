@@ -16,8 +16,8 @@ from vkbackend.framework.base.dtype import bfloat16, float16, float32, float64
 from vkbackend.framework.base.errors import TraceError
 from vkbackend.framework.kernels import tensor_cores
 from vkbackend.framework.kernels.gemm.tiles import (
-    BF16X3,
     FP16_ACCUMULATE,
+    SCALED_FLOAT16,
     SIMT,
     TENSOR_CORES,
 )
@@ -66,15 +66,15 @@ def test_settings_choose_the_mode(
     assert product_mode(gpu, float16) == TENSOR_CORES
     fw.set_float32_matmul_precision("high")
     fw.allow_float16_accumulation(True)
-    assert product_mode(gpu, float32) == BF16X3
+    assert product_mode(gpu, float32) == SCALED_FLOAT16
     fw.set_float32_matmul_precision("medium")
-    assert product_mode(gpu, float32) == BF16X3
+    assert product_mode(gpu, float32) == SCALED_FLOAT16
     # What failed its test is not used, and no test runs twice.
     assert [product_mode(gpu, float16) for _ in range(2)] == [
         TENSOR_CORES,
         TENSOR_CORES,
     ]
-    assert tried == [TENSOR_CORES, BF16X3, FP16_ACCUMULATE]
+    assert tried == [TENSOR_CORES, SCALED_FLOAT16, FP16_ACCUMULATE]
 
 
 def test_offers(gpu: GpuDevice) -> None:
@@ -88,7 +88,11 @@ def test_offers(gpu: GpuDevice) -> None:
         gpu.gpu.info, cooperative_matrix=(shape,), supported=frozenset(flags)
     )
     assert offers(info, bfloat16, TENSOR_CORES)
-    assert offers(info, float32, BF16X3)
+    assert not offers(info, float32, SCALED_FLOAT16)
+    halves = dataclasses.replace(shape, a="float16", b="float16")
+    assert offers(
+        dataclasses.replace(info, cooperative_matrix=(halves,)), float32, SCALED_FLOAT16
+    )
     assert not offers(info, float16, TENSOR_CORES)
     assert not offers(info, float16, FP16_ACCUMULATE)
     for flag in ("bfloat16_cooperative_matrix", "vulkan_memory_model"):
@@ -118,14 +122,14 @@ def test_wrong_or_slow_or_failing_units_are_not_trusted(
     verdicts = []
     for wrong, seconds in ((1.0, 1.0), (1.5, 1.0), (1.0, 2.0)):
         monkeypatch.setattr(tensor_cores, "_timed", timed(wrong, seconds))
-        verdicts.append(tensor_cores._passes(gpu, float32, BF16X3))
+        verdicts.append(tensor_cores._passes(gpu, float32, SCALED_FLOAT16))
     assert verdicts == [True, False, False]
 
     def refuses(*_: object) -> None:
         raise ShaderError("no such matrices")
 
     monkeypatch.setattr(tensor_cores, "_timed", refuses)
-    assert not tensor_cores._passes(gpu, float32, BF16X3)
+    assert not tensor_cores._passes(gpu, float32, SCALED_FLOAT16)
 
 
 def test_what_passed_is_kept_and_what_failed_is_tested_again(

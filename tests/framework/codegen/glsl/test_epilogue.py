@@ -21,7 +21,6 @@ KERNELS = (
     "matmul/gemm_simt",
     "matmul/gemm_simt_unaligned",
     "matmul/gemm_coopmat",
-    "matmul/gemm_coopmat_split",
     "matmul/gemm_coopmat_unaligned",
     "conv/igemm_tiled",
 )

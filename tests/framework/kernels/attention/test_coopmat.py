@@ -511,7 +511,7 @@ def test_this_device_passes_what_it_offers(gpu: GpuDevice) -> None:
     for dtype, mode in (
         (float16, coopmat.TENSOR_CORES),
         (bfloat16, coopmat.TENSOR_CORES),
-        (float32, coopmat.BF16X3),
+        (float32, coopmat.TENSOR_CORES),
     ):
         if coopmat._holds(gpu.gpu.info, dtype) and coopmat.offers(
             gpu.gpu.info, dtype, mode

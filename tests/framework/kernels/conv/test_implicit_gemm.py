@@ -44,7 +44,7 @@ from vkbackend.framework.kernels.conv.problem import ConvCall
 from vkbackend.framework.kernels.conv.window import Window
 from vkbackend.framework.kernels.gemm.cost_model import tile_configs
 from vkbackend.framework.kernels.gemm.tiles import (
-    BF16X3,
+    SCALED_FLOAT16,
     TENSOR_CORES,
     GemmSize,
     Tile,
@@ -83,25 +83,32 @@ CONFIGS += [TileConfig(SIMT_TILES[7], splits) for splits in (1, 3)]
 
 @pytest.fixture
 def split_products(
-    device: vkbackend.Device, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[list[Dispatch]]:
-    """Let convolutions run on emulated tensor cores, float32 ones as bf16x3.
+    """Let convolutions run on emulated tensor cores; yield the dispatches."""
+    yield from emulated_products(gpu, monkeypatch)
+
+
+def emulated_products(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[Dispatch]]:
+    """Let convolutions run on emulated tensor cores, float32 ones scaled.
 
     Yields the dispatches.
     """
     if not gpu.gpu.info.storage_16bit:
         pytest.skip("the kernel needs 16-bit storage")
     # 128 invocations pass elements of emulated matrices through this much.
-    most = device.info.max_shared_memory - 128 * 16 * 4
-    discrete = as_hardware(device.info)
+    most = gpu.gpu.info.max_shared_memory - 128 * 16 * 4
+    discrete = as_hardware(gpu.gpu.info)
     discrete = dataclasses.replace(discrete, max_shared_memory=most)
     change_model(monkeypatch, nchw_operations_per_microsecond=(1e-9,) * 3)
-    change_costs(monkeypatch, [BF16X3], simt_below=1)
+    change_costs(monkeypatch, [SCALED_FLOAT16], simt_below=1)
     found: list[Dispatch] = []
 
     def emulated(rule: Any) -> Any:
         def answered(call: ConvCall, *rest: Any) -> list[Dispatch] | None:
-            mode = BF16X3 if call.x.dtype is float32 else TENSOR_CORES
+            mode = SCALED_FLOAT16 if call.x.dtype is float32 else TENSOR_CORES
             how = call.how._replace(mode=mode)
             dispatches = rule(call._replace(gpu=discrete, how=how), *rest)
             if dispatches is None:
@@ -261,8 +268,8 @@ def test_sums_on_matrix_units_begin_where_a_phase_has_taps(
     assert any("FILTER_LINES" in each.constants for each in kernels)
 
 
-# Stride phases with and without a tap, stride 1, groups in bundles and bf16x3 with sums
-# of slices.
+# Stride phases with and without a tap, stride 1, groups in bundles and scaled float32
+# with sums of slices.
 TRANSPOSED: list[Convolved] = [
     ((2, 16, 5, 6), (16, 24, 3, 3), {"stride": 2, "padding": 1, "output_padding": 1}),
     ((1, 16, 4, 4), (16, 20, 1, 2), {"stride": (2, 3)}),
@@ -478,7 +485,7 @@ SPLIT: list[tuple[Convolved, bool]] = [
 )
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("splits", [1, 3])
-def test_float32_split_into_pairs(
+def test_float32_scaled_to_float16(
     gpu: GpuDevice,
     split_products: list[Dispatch],
     row: Convolved,
@@ -486,13 +493,13 @@ def test_float32_split_into_pairs(
     splits: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Errors are above those of float32, and far below those of one bfloat16."""
+    """Errors are those of 11 bits."""
     if bias and splits > 1:
         pytest.skip("sums of slices take no bias")
     config = TileConfig(TENSOR_CORE_TILES[3], splits, wide=True)
     monkeypatch.setattr(implicit_gemm, "_best_config", lambda *_, **__: config)
     x, weight, options = row
-    check(gpu, (x, weight, (weight[0],))[: 2 + bias], options, bound=4e-5)
+    check(gpu, (x, weight, (weight[0],))[: 2 + bias], options, bound=4e-4)
     products = [each for each in split_products if "EMULATED" in each.defines]
     assert len(products) == 3
 
@@ -515,23 +522,6 @@ def test_a_bias_is_added_to_whole_vectors(
     np.testing.assert_array_equal(found.float().numpy(), wanted.numpy())
     defines = split_products[-1].defines
     assert {"BIAS", "WIDE_STORES", "EMULATED"} <= defines.keys()
-
-
-def test_where_float32_is_not_split(discrete: vkbackend.DeviceInfo) -> None:
-    large = call_of(discrete, (8, 1024, 32, 32), 128, WINDOW)
-    large = large._replace(how=large.how._replace(mode=BF16X3))
-    small = call_of(discrete, (8, 16, 32, 32), 128, WINDOW)
-    small = small._replace(how=large.how)
-    for call, name, kernel in (
-        (large, "forward", "matmul/gemm_coopmat"),
-        (large, "weight_vjp", "matmul/gemm_coopmat"),
-        (large._replace(bias=True), "forward", "matmul/gemm_simt"),
-    ):
-        found = dispatched(name, call)
-        assert found is not None
-        assert kernel in [row.kernel for row in found]
-    found = dispatched("forward", small) or []
-    assert "matmul/gemm_coopmat" not in [row.kernel for row in found]
 
 
 def dispatched(name: str, call: ConvCall) -> list[Dispatch] | None:

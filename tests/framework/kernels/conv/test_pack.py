@@ -25,7 +25,8 @@ def test_images_are_padded_as_far_as_windows_reach() -> None:
     assert (windows.number, windows.pixels) == (24, 2 * 99)
     found = channels_last("x", windows, float16, 3, 500)
     assert found.memory.size == 16 * 3 * 500
-    assert found.dispatch.grid == (8, 1, 1)
+    (packed,) = found.dispatches
+    assert packed.grid == (8, 1, 1)
 
 
 def test_filters_have_a_line_for_each_phase(discrete: vkbackend.DeviceInfo) -> None:
@@ -33,7 +34,8 @@ def test_filters_have_a_line_for_each_phase(discrete: vkbackend.DeviceInfo) -> N
     call = call_of(discrete, (1, 3, 9, 9), 40, window)
     found = filters(call, 10, 32, 41, for_input=True)
     assert found.memory.size == 16 * 32 * 41
-    assert found.dispatch.constants["FOR_INPUT"] == 1
+    (packed,) = found.dispatches
+    assert packed.constants["FOR_INPUT"] == 1
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])

@@ -22,7 +22,7 @@ from vkbackend.framework.ir.kernel_call import BufferOffset, Dispatch, Scratch
 from vkbackend.framework.kernels.conv import winograd
 from vkbackend.framework.kernels.conv.problem import ConvCall
 from vkbackend.framework.kernels.conv.window import Window
-from vkbackend.framework.kernels.gemm.tiles import BF16X3
+from vkbackend.framework.kernels.gemm.tiles import SCALED_FLOAT16
 
 PASSES = ("forward", "input_vjp", "weight_vjp")
 SAME = Window((3, 3), (1, 1), (1, 1), (1, 1))
@@ -281,7 +281,7 @@ def test_tiles_by_precision(discrete: vkbackend.DeviceInfo) -> None:
     """Where bf16x3 is allowed, tiles with smaller errors than its may be larger."""
     line = Window((1, 5), (1, 1), (0, 2), (1, 1))
     call = call_of(discrete, (16, 256, 1, 4096), 256, line)
-    split = call._replace(how=call.how._replace(mode=BF16X3))
+    split = call._replace(how=call.how._replace(mode=SCALED_FLOAT16))
     for each, tile in ((call, 4), (split, 8)):
         found = winograd.forward(each)
         assert found is not None

@@ -1,6 +1,7 @@
 """How products are cut: what was measured stays chosen, and neighbours are near."""
 
 import dataclasses
+import functools
 import itertools
 
 import pytest
@@ -9,13 +10,17 @@ import vkbackend
 from vkbackend.framework.base.dtype import DType, float16, float32
 from vkbackend.framework.base.shape import Layout, ceil_div
 from vkbackend.framework.ir.kernel_call import StridedSpec
-from vkbackend.framework.kernels.gemm.cost_model import microseconds, tile_configs
+from vkbackend.framework.kernels.gemm.cost_model import (
+    is_scaling_worthwhile,
+    microseconds,
+    tile_configs,
+)
 from vkbackend.framework.kernels.gemm.select import large_tile_gemm
 from vkbackend.framework.kernels.gemm.tiles import (
-    BF16X3,
     DP4A,
     FP16_ACCUMULATE,
     INT8_TENSOR_CORES,
+    SCALED_FLOAT16,
     SIMT,
     TENSOR_CORES,
     GemmSize,
@@ -40,7 +45,7 @@ MEASURED = {
     SIMT: [(64, 128)] * 5,
     TENSOR_CORES: [(128, 64), (128, 128), (128, 128), (128, 128), (128, 128)],
     FP16_ACCUMULATE: [(128, 64), (128, 128), (256, 256), (256, 256), (256, 256)],
-    BF16X3: [(128, 64), (128, 128), (128, 128), (128, 128), (128, 128)],
+    SCALED_FLOAT16: [(128, 64), (128, 128), (128, 128), (128, 128), (128, 128)],
 }
 
 
@@ -144,10 +149,6 @@ def test_the_depth_is_cut_where_it_is_deep(discrete: vkbackend.DeviceInfo) -> No
         )
     deep = tile_configs(discrete, SIMT, GemmSize(256, 256, 16384))
     assert deep[0].splits == H200.gemm[SIMT].max_splits
-    deep = tile_configs(discrete, BF16X3, GemmSize(1024, 1024, 20_000))
-    assert {config.splits for config in deep} == set(
-        range(3, H200.gemm[TENSOR_CORES].max_splits + 1)
-    )
 
 
 def test_sums_of_parts_are_few_enough(discrete: vkbackend.DeviceInfo) -> None:
@@ -158,13 +159,31 @@ def test_sums_of_parts_are_few_enough(discrete: vkbackend.DeviceInfo) -> None:
         }
 
     assert splits(SIMT) == {1}  # two have 275 MiB
-    assert splits(BF16X3) == {3}  # for exactness
+
+
+def test_scaling_pays_where_lines_are_loaded_by_many_tiles(
+    discrete: vkbackend.DeviceInfo,
+) -> None:
+    pays = functools.partial(is_scaling_worthwhile, discrete)
+    assert pays(GemmSize(12608, 1536, 384))
+    assert pays(GemmSize(384, 1536, 12608))
+    assert pays(square(4096))
+    assert not pays(square(256))
+    # Reading both operands twice takes as long as the products.
+    assert not pays(GemmSize(1 << 20, 32, 64))
+    assert not pays(GemmSize(64, 32, 1 << 20))
 
 
 def test_last_rows_are_apart_where_they_fill_little(
     discrete: vkbackend.DeviceInfo,
 ) -> None:
-    for mode in (SIMT, TENSOR_CORES, FP16_ACCUMULATE, BF16X3, INT8_TENSOR_CORES):
+    for mode in (
+        SIMT,
+        TENSOR_CORES,
+        FP16_ACCUMULATE,
+        SCALED_FLOAT16,
+        INT8_TENSOR_CORES,
+    ):
         for sizes in (square(2176), square(2177), GemmSize(1160, 3000, 2000)):
             assert all(
                 config.tail_rows == 0 for config in tile_configs(discrete, mode, sizes)
@@ -183,8 +202,6 @@ def test_last_rows_are_apart_where_they_fill_little(
             config.tail_rows
             for config in tile_configs(discrete, mode, sizes, tail_split=True)
         )
-    deep = tile_configs(discrete, BF16X3, GemmSize(2176, 2176, 9000), tail_split=True)
-    assert not any(config.tail_rows for config in deep)
 
 
 def test_sums_of_parts_have_their_price() -> None:
@@ -197,7 +214,7 @@ def test_sums_of_parts_have_their_price() -> None:
     assert two - one > written_and_read / 4.8e6
 
 
-@pytest.mark.parametrize("mode", [SIMT, TENSOR_CORES, FP16_ACCUMULATE, BF16X3])
+@pytest.mark.parametrize("mode", [SIMT, TENSOR_CORES, FP16_ACCUMULATE, SCALED_FLOAT16])
 def test_no_step_between_neighbours(discrete: vkbackend.DeviceInfo, mode: str) -> None:
     def time(sizes: GemmSize) -> float:
         return microseconds(
@@ -222,7 +239,7 @@ def test_no_step_between_neighbours(discrete: vkbackend.DeviceInfo, mode: str) -
 def test_memory_is_accessed_widely_on_matrix_units(
     discrete: vkbackend.DeviceInfo,
 ) -> None:
-    for mode in (TENSOR_CORES, FP16_ACCUMULATE, BF16X3, INT8_TENSOR_CORES):
+    for mode in (TENSOR_CORES, FP16_ACCUMULATE, SCALED_FLOAT16, INT8_TENSOR_CORES):
         assert {
             config.wide for config in tile_configs(discrete, mode, square(2048))
         } == {True}

@@ -24,13 +24,11 @@ from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import Dispatch, Scratch, StridedSpec
 from vkbackend.framework.kernels.gemm import candidates, select
 from vkbackend.framework.kernels.gemm.pack import (
-    PAIR_BLOCK,
     GemmOperand,
     vector_operand,
 )
 from vkbackend.framework.kernels.gemm.select import large_tile_gemm
 from vkbackend.framework.kernels.gemm.tiles import (
-    BF16X3,
     SIMT,
     TENSOR_CORES,
     Tile,
@@ -46,9 +44,9 @@ def side(*shape: int, strides: tuple[int, ...] = (), offset: int = 0) -> GemmOpe
 
 def test_what_fits_is_read_in_place() -> None:
     found = vector_operand(side(2, 128, 64), 8, 128, 64)
-    assert found == ("a", True, 8, 1024, 128, ())
+    assert found == ("a", True, 8, 1024, 128, (), None)
     turned = side(2, 128, 64, strides=(8192, 1, 128))
-    assert vector_operand(turned, 8, 128, 64) == ("a", False, 16, 1024, 128, ())
+    assert vector_operand(turned, 8, 128, 64) == ("a", False, 16, 1024, 128, (), None)
     repeated = side(2, 128, 64, strides=(0, 64, 1))
     assert vector_operand(repeated, 8, 64, 64).batch == 0
 
@@ -83,45 +81,28 @@ def test_what_a_batch_repeats_is_packed_once() -> None:
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("along_k", [1, 0])
-@pytest.mark.parametrize("split", [True, False])
-def test_kernel(device: Device, along_k: int, split: bool) -> None:
+def test_kernel(device: Device) -> None:
     x = np.random.default_rng(0).standard_normal((3, 37, 50)).astype(np.float32)
     x[0, 0, :2] = np.inf, 1e-30
-    width = 8 if split else 4
     lines, elements = 64, 64
     arguments = {
         "x": x,
         **dict(zip(("lines", "elements", "line_stride"), (37, 50, 50), strict=True)),
         **{"element_stride": 1, "batch_stride": 37 * 50, "padded_lines": lines},
-        "padded_vectors": elements // width,
-        **division("inner", elements // width),
+        "padded_vectors": elements // 4,
+        **division("inner", elements // 4),
     }
-    words = np.uint16 if split else np.float32
-    size = (3, lines * elements * (2 if split else 1))
-    grid = linear(-(-lines * elements // width // 64), 3)
     (packed,) = run(
         device,
         "matmul/pack",
-        grid,
-        {"vectors": (size, words)},
-        {"LOCAL_X": 64, "ALONG_K": along_k},
+        linear(-(-lines * elements // 4 // 64), 3),
+        {"vectors": ((3, lines * elements), np.float32)},
+        {"LOCAL_X": 64},
         arguments,
-        defines={"BF16X3": "1"} if split else {},
     )
     want = np.zeros((3, lines, elements), np.float32)
     want[:, :37, :50] = x
-    if not split:
-        np.testing.assert_array_equal(packed.reshape(want.shape), want)
-        return
-    values = (packed.astype(np.uint32) << 16).view(np.float32)
-    if along_k:
-        blocks = values.reshape(3, lines, -1, 2, PAIR_BLOCK)
-        high, low = (blocks[:, :, :, part].reshape(want.shape) for part in (0, 1))
-    else:
-        blocks = values.reshape(3, -1, 2, PAIR_BLOCK, elements)
-        high, low = (blocks[:, :, part].reshape(want.shape) for part in (0, 1))
-    np.testing.assert_allclose(high + low, want, rtol=2**-16)
+    np.testing.assert_array_equal(packed.reshape(want.shape), want)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32"])
@@ -168,7 +149,6 @@ def test_what_is_not_side_by_side_is_not_read_wide() -> None:
     steps = side(2, 128, 60, strides=(16384, 128, 2))
     for found in (
         vector_operand(steps, 8, 128, 64, wide=True),
-        vector_operand(side(2, 128, 60), 8, 128, 64, split=True, wide=True),
         vector_operand(
             side(2, 60, 128, strides=(8192, 1, 64)), 8, 64, 64, along_k=True
         ),
@@ -220,15 +200,6 @@ def emulated(
 ) -> Iterator[list[Dispatch]]:
     """Let products use matrix units that shaders emulate; yield what is dispatched."""
     yield from emulate(gpu, monkeypatch, TENSOR_CORES, {"BFLOAT16_BITS": "1"})
-
-
-@pytest.fixture
-def emulated_pairs(
-    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[list[Dispatch]]:
-    """Let products of float32 be those of pairs of bfloat16 on such units."""
-    change_costs(monkeypatch, (BF16X3,), simt_below=0)
-    yield from emulate(gpu, monkeypatch, BF16X3, {})
 
 
 def emulate(
@@ -395,54 +366,6 @@ def test_a_first_step_takes_nothing_from_before(
     a, b = (fw.tensor(x, "float16", gpu)[:, 1:-1] for _ in range(2))
     assert (a @ b.mT).numpy().tolist() == [[99.0] * 80] * 80
     assert is_unaligned(emulated[-1])
-
-
-PAIRED_SIZES = [
-    # A step, uneven parts of K, and edges of tiles in a batch.
-    ((1, 64, 64, 32), "", False),
-    ((1, 64, 64, 224), "b", False),
-    ((2, 132, 72, 104), "", False),
-    ((2, 132, 72, 104), "ab", False),
-    # Lines across K may be any number.
-    ((2, 72, 68, 97), "a", False),
-    # Along K they are whole vectors; less than a tile is packed, and so is one step.
-    ((1, 72, 68, 98), "ab", True),
-    ((1, 72, 68, 97), "", True),
-    ((1, 40, 64, 64), "", True),
-    ((1, 64, 64, 24), "b", True),
-]
-
-
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize(("sizes", "turned", "packs"), PAIRED_SIZES)
-def test_pairs_are_made_as_elements_are_loaded(
-    gpu: GpuDevice,
-    emulated_pairs: list[Dispatch],
-    sizes: tuple[int, int, int, int],
-    turned: str,
-    packs: bool,
-) -> None:
-    a, b, want = operands(gpu, sizes, turned, "float32")
-    assert relative_error((a @ b).numpy(), want) < 4e-5
-    kernels = [each.kernel for each in emulated_pairs]
-    products = ["matmul/pack", "matmul/pack", "matmul/gemm_coopmat"]
-    assert kernels[:3] == (products if packs else ["matmul/gemm_coopmat_split"])
-
-
-@pytest.mark.parametrize("turned", ["a", "b"])
-def test_a_first_step_of_pairs_takes_nothing_from_before(
-    gpu: GpuDevice, emulated_pairs: list[Dispatch], turned: str
-) -> None:
-    """Beside the operands, before and after them, there is no number."""
-    x = np.full((84, 108), np.nan, np.float32)
-    x[4:-4, 4:-4] = 1
-    held = fw.tensor(x, device=gpu)
-    if turned == "b":
-        a = b = held[4:-4, 4:-4]
-    else:
-        a = b = fw.tensor(np.ascontiguousarray(x.T), device=gpu)[4:-4, 4:-4].mT
-    assert (a @ b.mT).numpy().tolist() == [[100.0] * 76] * 76
-    assert [each.kernel for each in emulated_pairs] == ["matmul/gemm_coopmat_split"]
 
 
 @pytest.mark.sampled(3)

@@ -16,7 +16,7 @@ from vkbackend.framework import ops
 from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.dispatch.primitive import Primitive
 from vkbackend.framework.kernels.conv.window import Window
-from vkbackend.framework.kernels.gemm.tiles import BF16X3, SIMT
+from vkbackend.framework.kernels.gemm.tiles import SCALED_FLOAT16, SIMT
 
 Make = Callable[..., fw.Tensor]
 
@@ -74,7 +74,7 @@ def test_empty_batch(make: Make) -> None:
     assert_close(weight.grad, np.zeros((3, 2, 3, 3), np.float32))
 
 
-@pytest.mark.parametrize("mode", [SIMT, BF16X3])
+@pytest.mark.parametrize("mode", [SIMT, SCALED_FLOAT16])
 @pytest.mark.parametrize(
     ("kernel", "groups"), [(3, 1), (1, 1), (3, 64), (3, 2), (3, 4)]
 )
