@@ -124,6 +124,19 @@ def trigamma_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * polygamma(2, x)
 
 
+_SHARES = tuple(
+    bernoulli / math.factorial(2 * k)
+    for k, bernoulli in enumerate(
+        (
+            1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510,
+            43867 / 798, -174611 / 330, 854513 / 138,
+        ),
+        1,
+    )
+)  # fmt: skip
+"""Bernoulli's numbers, of even places, over factorials."""
+
+
 def host_zeta(x: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Return Hurwitz's zeta function by Euler and Maclaurin's formula."""
     with np.errstate(all="ignore"):
@@ -132,16 +145,18 @@ def host_zeta(x: np.ndarray, other: np.ndarray) -> np.ndarray:
         )
         whole, start = np.floor(s) == s, q
         y, total = q.copy(), np.zeros(s.shape)
-        while (step := (y < 16) & (y > -4096.0)).any():
-            total += np.where(step, y**-s, 0.0)
+        is_whole = np.zeros(s.shape, bool)
+        while (step := (y < s + 7) & (y > -4096.0) & ~is_whole).any():
+            term = np.where(step, y**-s, 0.0)
+            total += term
             y = np.where(step, y + 1, y)
-        term, square = y**-s, 1 / (y * y)
-        total += y * term / (s - 1) + 0.5 * term
-        factor = s * term / y
-        shares = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160)
-        for k, share in enumerate(shares):
-            total += factor * share
-            factor = factor * (s + 2 * k + 1) * (s + 2 * k + 2) * square
+            # The rest is less than its integral.
+            is_whole |= step & (y > 1) & (term * y <= 2.0**-54 * (s - 1) * total)
+        term, rest = y**-s, 0.0
+        for k, share in reversed([*enumerate(_SHARES)]):
+            rest = share + rest * ((s + 2 * k + 1) / y) * ((s + 2 * k + 2) / y)
+        tail = y * term / (s - 1) + term * (0.5 + s / y * rest)
+        total = np.where(is_whole, total, total + tail)
         poles = (start <= 0) & (np.floor(start) == start)
         total = np.where((start < 0) & ~whole, np.nan, total)
         total = np.where(poles, np.inf, total)

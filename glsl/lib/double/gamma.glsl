@@ -137,24 +137,27 @@ double hurwitz_zeta(double s, double q) {
         if (floor(s) != s || q < -4096.0lf) return NAN_DOUBLE;
     }
     double sum = 0.0lf;
-    while (q < 16.0lf) {
-        sum += power(q, -s);
+    while (q < s + 7.0lf) {
+        double term = power(q, -s);
+        sum += term;
         q += 1.0lf;
+        // The rest is less than its integral.
+        if (q > 1.0lf && term * q <= 5.55e-17lf * (s - 1.0lf) * sum) return sum;
     }
     // q^(1 - s) is in range where q^-s may not be.
-    double tail = power(q, 1.0lf - s), term = tail / q;
-    double inverse = 1.0lf / q, u = inverse * inverse;
-    sum += tail / (s - 1.0lf) + 0.5lf * term;
-    double factor = s * term * inverse;
-    sum += factor / 12.0lf;
-    factor *= (s + 1.0lf) * (s + 2.0lf) * u;
-    sum -= factor / 720.0lf;
-    factor *= (s + 3.0lf) * (s + 4.0lf) * u;
-    sum += factor / 30240.0lf;
-    factor *= (s + 5.0lf) * (s + 6.0lf) * u;
-    sum -= factor / 1209600.0lf;
-    factor *= (s + 7.0lf) * (s + 8.0lf) * u;
-    return sum + factor / 47900160.0lf;
+    double tail = power(q, 1.0lf - s), inverse = 1.0lf / q, term = tail * inverse;
+    double y = 5.5090028283602295e-18lf;
+    y = fma(y, (s + 19.0lf) * inverse * ((s + 20.0lf) * inverse), -2.174868698558062e-16lf);
+    y = fma(y, (s + 17.0lf) * inverse * ((s + 18.0lf) * inverse), 8.586062056277845e-15lf);
+    y = fma(y, (s + 15.0lf) * inverse * ((s + 16.0lf) * inverse), -3.3896802963225827e-13lf);
+    y = fma(y, (s + 13.0lf) * inverse * ((s + 14.0lf) * inverse), 1.3382536530684679e-11lf);
+    y = fma(y, (s + 11.0lf) * inverse * ((s + 12.0lf) * inverse), -5.284190138687493e-10lf);
+    y = fma(y, (s + 9.0lf) * inverse * ((s + 10.0lf) * inverse), 2.08767569878681e-08lf);
+    y = fma(y, (s + 7.0lf) * inverse * ((s + 8.0lf) * inverse), -8.267195767195768e-07lf);
+    y = fma(y, (s + 5.0lf) * inverse * ((s + 6.0lf) * inverse), 3.306878306878307e-05lf);
+    y = fma(y, (s + 3.0lf) * inverse * ((s + 4.0lf) * inverse), -0.001388888888888889lf);
+    y = fma(y, (s + 1.0lf) * inverse * ((s + 2.0lf) * inverse), 0.08333333333333333lf);
+    return sum + (tail / (s - 1.0lf) + term * fma(s * inverse, y, 0.5lf));
 }
 
 // log(1 + t) - t for t > -1

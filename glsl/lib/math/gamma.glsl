@@ -180,20 +180,20 @@ float hurwitz_zeta(float s, float q) {
         if (floor(s) != s || q < -4096.0) return NOT_A_NUMBER;
     }
     float sum = 0.0;
-    while (q < 9.0) {
-        sum += power(q, -s);
+    while (q < s + 4.0) {
+        float term = power(q, -s);
+        sum += term;
         q += 1.0;
+        // The rest is less than its integral.
+        if (q > 1.0 && term * q <= 1.5e-8 * (s - 1.0) * sum) return sum;
     }
     // q^(1 - s) is in range where q^-s may not be.
-    float tail = power(q, 1.0 - s), term = tail / q;
-    float inverse = 1.0 / q, square = inverse * inverse;
-    sum += tail / (s - 1.0) + 0.5 * term;
-    float factor = s * term * inverse;
-    sum += factor * 0.0833333333;
-    factor *= (s + 1.0) * (s + 2.0) * square;
-    sum -= factor * 0.00138888889;
-    factor *= (s + 3.0) * (s + 4.0) * square;
-    return sum + factor * 3.30687831e-05;
+    float tail = power(q, 1.0 - s), inverse = 1.0 / q, term = tail * inverse;
+    float y = -8.26719577e-07;
+    y = fma(y, (s + 5.0) * inverse * ((s + 6.0) * inverse), 3.30687831e-05);
+    y = fma(y, (s + 3.0) * inverse * ((s + 4.0) * inverse), -0.00138888889);
+    y = fma(y, (s + 1.0) * inverse * ((s + 2.0) * inverse), 0.0833333333);
+    return sum + (tail / (s - 1.0) + term * fma(s * inverse, y, 0.5));
 }
 
 // log(1 + t) - t for t > -1

@@ -148,6 +148,22 @@ def test_gradient_that_is_not_there(name: str) -> None:
         getattr(ops, name)(a, fw.ones(1)).backward()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_zeta_of_high_orders(dtype: str, place: Device) -> None:
+    if dtype == "float64":
+        skip_without_float64(place)
+    orders = np.array([1.1, 2, 3, 7, 10, 16, 20, 25, 40, 70])
+    starts = np.array([1e-3, 0.5, 1, 2, 3, 9.3, 10, 16, 40, 70, 300])
+    s, q = (each.ravel() for each in np.meshgrid(orders, starts))
+    wanted = special.zeta(s, q)
+    is_normal = (wanted > 1e-36) & (wanted < 1e36)
+    s, q, wanted = s[is_normal], q[is_normal], wanted[is_normal]
+    found = fw.special.zeta(*(fw.tensor(n, dtype, device=place) for n in (s, q)))
+    wanted = special.zeta(*(n.astype(dtype).astype(float) for n in (s, q)))
+    limit = 1e-14 if dtype == "float64" else 2e-6
+    np.testing.assert_allclose(found.numpy(), wanted, limit)
+
+
 @pytest.mark.parametrize("order", [0.3, 7.0, 95.0, 101.0, 3e3, 1e7])
 def test_incomplete_integrals_in_float64(order: float, place: Device) -> None:
     skip_without_float64(place)
