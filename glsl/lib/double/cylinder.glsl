@@ -315,19 +315,17 @@ dvec2 far_bessel_1(double x) {
 }
 
 double precise_bessel_j0(double x) {
-    double size = abs(x), low = min(size, BESSEL_BORDER_DOUBLE);
-    double far = far_bessel_0(max(size, BESSEL_BORDER_DOUBLE)).x;
-    double near = near_j0(fma(low * low, 0.03125lf, -1.0lf)), value = size < BESSEL_BORDER_DOUBLE ? near : far;
-    return x != x ? x : value;
+    double size = abs(x), value = near_j0(fma(x * x, 0.03125lf, -1.0lf));
+    if (size >= BESSEL_BORDER_DOUBLE) value = far_bessel_0(size).x;
+    return value;
 }
 
 double precise_bessel_j1(double x) {
-    double size = abs(x), low = min(size, BESSEL_BORDER_DOUBLE);
-    double far = far_bessel_1(max(size, BESSEL_BORDER_DOUBLE)).x;
-    double near = low * near_j1(fma(low * low, 0.03125lf, -1.0lf));
-    double value = size < BESSEL_BORDER_DOUBLE ? near : far, negative = -value;
-    value = x < 0.0lf ? negative : value;
-    return any(bvec2(x != x, x == 0.0lf)) ? x : value;
+    double size = abs(x), value = size * near_j1(fma(x * x, 0.03125lf, -1.0lf));
+    if (size >= BESSEL_BORDER_DOUBLE) value = far_bessel_1(size).x;
+    uvec2 bits = unpackDouble2x32(value);
+    bits.y ^= unpackDouble2x32(x).y & 1u << 31;
+    return packDouble2x32(bits);
 }
 
 // The value where x is positive, minus infinity at 0 and NaN below
@@ -338,18 +336,18 @@ double bessel_or_limit(double x, double value) {
 }
 
 double precise_bessel_y0(double x) {
-    double low = min(x, BESSEL_BORDER_DOUBLE), v = fma(low * low, 0.03125lf, -1.0lf);
-    double far = far_bessel_0(max(x, BESSEL_BORDER_DOUBLE)).y;
-    double near = fma(0.63661977236758134lf * precise_log(low), near_j0(v), near_y0(v));
-    return bessel_or_limit(x, x < BESSEL_BORDER_DOUBLE ? near : far);
+    double v = fma(x * x, 0.03125lf, -1.0lf);
+    double value = fma(0.63661977236758134lf * precise_log(x), near_j0(v), near_y0(v));
+    if (x >= BESSEL_BORDER_DOUBLE) value = far_bessel_0(x).y;
+    return bessel_or_limit(x, value);
 }
 
 double precise_bessel_y1(double x) {
-    double low = min(x, BESSEL_BORDER_DOUBLE), v = fma(low * low, 0.03125lf, -1.0lf);
-    double far = far_bessel_1(max(x, BESSEL_BORDER_DOUBLE)).y;
-    double near = low * fma(0.63661977236758134lf * precise_log(low), near_j1(v), near_y1(v));
-    near -= 0.63661977236758134lf / low;
-    return bessel_or_limit(x, x < BESSEL_BORDER_DOUBLE ? near : far);
+    double v = fma(x * x, 0.03125lf, -1.0lf);
+    double value = x * fma(0.63661977236758134lf * precise_log(x), near_j1(v), near_y1(v));
+    value -= 0.63661977236758134lf / x;
+    if (x >= BESSEL_BORDER_DOUBLE) value = far_bessel_1(x).y;
+    return bessel_or_limit(x, value);
 }
 
 // K and exp(x) K are the same but for a factor, which is in range near 0 or far from it.

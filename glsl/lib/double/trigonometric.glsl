@@ -1,6 +1,6 @@
 // Circular functions of float64 and their inverses
 //
-// Angles are reduced by pi / 2 in three parts up to 2^40, and beyond in integers. Series of
+// Angles are reduced by pi / 2 in four parts up to 2^22, and beyond in integers. Series of
 // Taylor; errors are a few ulp.
 // source  Payne and Hanek, Radian Reduction for Trigonometric Functions, 1983
 
@@ -120,20 +120,18 @@ double reduce_large_angle(double x, out uint quarter) {
     return rest;
 }
 
-// x = quarter * pi / 2 + rest; the rest, at most pi / 4, is returned.
+// x = quarter * pi / 2 + rest; the rest, at most pi / 4, is returned. Below 2^22 products
+// of quarters and the first three parts of pi / 2 are exact.
 double reduce_angle(double x, out uint quarter) {
-    if (abs(x) >= 1099511627776.0lf) return reduce_large_angle(x, quarter);
-    double n = nearest_whole(x * 6.36619772367581382433e-01lf);
-    precise double first = n * HALF_PI_FIRST, second = n * HALF_PI_SECOND;
-    precise double rest = x - first;
-    precise double first_low = product_error(n, HALF_PI_FIRST, first);
-    precise double near = rest - first_low;
-    precise double lost = (rest - near) - first_low;
-    precise double sum = near - second;
-    lost += ((near - sum) - second) - product_error(n, HALF_PI_SECOND, second);
-    rest = sum + (lost - n * HALF_PI_THIRD);
-    quarter = uint(int(n - 4.0lf * floor(0.25lf * n)));
-    return clamp(rest, -0.8lf, 0.8lf);
+    if (abs(x) >= 4194304.0lf) return reduce_large_angle(x, quarter);
+    precise double shifted = fma(x, 6.36619772367581382433e-01lf, 6755399441055744.0lf);
+    precise double n = shifted - 6755399441055744.0lf;
+    quarter = unpackDouble2x32(shifted).x;
+    precise double near = fma(-n, 1.5707963267341256lf, x);
+    precise double second = n * 6.07710049817245e-11lf, sum = near - second;
+    precise double lost = (near - sum) - second;
+    precise double rest = fma(-n, 8.333742909677158e-20lf, sum);
+    return rest + fma(-n, 8.843720566135701e-29lf, lost);
 }
 
 double sine_near_zero(double x) {
