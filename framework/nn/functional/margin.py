@@ -11,6 +11,8 @@ from ...base.dtype import int32
 from ...base.errors import DTypeError, ShapeError
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.replayable import replayable
+from ...kernels.shader_types import statistic_dtype
+from ...ops.elementwise.cast import converted
 from ...ops.loss.elementwise import check_reduction
 from ...tensor.tensor import Tensor
 from .distance import pairwise_distance
@@ -223,21 +225,23 @@ def _multi_margin_loss(
             f" ({classes},)"
         )
     labels = ops.unsqueeze(target, -1)
-    wanted = ops.gather(input, -1, labels)
-    lacking = ops.clamp_min(margin - wanted + input, 0.0)
+    wanted = _widened(ops.gather(input, -1, labels))
+    lacking = ops.clamp_min(margin - wanted + _widened(input), 0.0)
     terms = lacking if p == 1 else ops.square(lacking)
     if weight is not None:
-        terms = terms * ops.unsqueeze(
-            ops.reshape(
-                ops.index_select(weight, 0, ops.reshape(target, (-1,))),
-                target.layout.shape,
-            ),
-            -1,
-        )
+        chosen = ops.index_select(weight, 0, ops.reshape(target, (-1,)))
+        factors = ops.reshape(_widened(chosen), target.layout.shape)
+        terms = terms * ops.unsqueeze(factors, -1)
     numbers = ops.arange_like(input, (classes,), 0, 1, int32)
     terms = ops.where(numbers == labels, 0.0, terms)
     losses = ops.sum(terms, -1) * (1.0 / classes)
-    return reduced_loss("multi_margin_loss", losses, reduction)
+    losses = reduced_loss("multi_margin_loss", losses, reduction)
+    return converted(losses, input.dtype) if input.dtype.is_float else losses
+
+
+def _widened(x: Tensor) -> Tensor:
+    """Return floats in the dtype that they are computed in, of 2 bytes in float32."""
+    return converted(x, statistic_dtype(x.dtype)) if x.dtype.is_float else x
 
 
 @autocast_float32

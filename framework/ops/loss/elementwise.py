@@ -13,6 +13,7 @@ from ...base.shape import broadcast_shapes
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import elementwise
 from ...dispatch.replayable import replayable
+from ...kernels.shader_types import statistic_dtype
 from ..elementwise.cast import (
     cast,
     converted,
@@ -79,6 +80,12 @@ def _together(x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     return converted(x, kind), converted(target, kind)
 
 
+def _apart(x: Tensor, target: Tensor) -> Tensor:
+    """Return absolute differences of floats, of 2-byte ones in float32: not rounded."""
+    wide = statistic_dtype(x.dtype)
+    return abs(converted(x, wide) - converted(target, wide))
+
+
 @autocast_float32
 @replayable
 def mse_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
@@ -142,9 +149,10 @@ def smooth_l1_loss(
         raise ShapeError(f"smooth_l1_loss: beta is {beta}; it must be at least 0")
     if beta == 0:
         return l1_loss(x, target, reduction=reduction)
-    apart = abs(x - target)
+    apart = _apart(x, target)
     curve = square(apart) * (0.5 / beta)
-    out = reduced(where(apart < beta, curve, apart - 0.5 * beta), reduction)
+    losses = where(apart < beta, curve, apart - 0.5 * beta)
+    out = converted(reduced(losses, reduction), x.dtype)
     if out.grad_node is not None:
         show_as(out, "SmoothL1LossBackward0", x, target)
     return out
@@ -177,10 +185,10 @@ def huber_loss(
     x, target = _together(x, target)
     if delta <= 0:
         raise ShapeError(f"huber_loss: delta is {delta}; it must be above 0")
-    apart = abs(x - target)
+    apart = _apart(x, target)
     lines = (apart - 0.5 * delta) * delta
-    losses = converted(where(apart <= delta, square(apart) * 0.5, lines), result)
-    out = reduced(losses, reduction)
+    losses = where(apart <= delta, square(apart) * 0.5, lines)
+    out = converted(reduced(losses, reduction), result)
     if out.grad_node is not None:
         show_as(out, "HuberLossBackward0", x, target)
     return out
