@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
 TILE = 64
-"""Edge of the square tile of a workgroup."""
+"""Edge of the square tile of a workgroup, where no edge of the result is shorter."""
 
 LEAST = 16
 """Edge below which most of a tile would be empty."""
@@ -81,6 +81,20 @@ def reads_lines(gpu: DeviceInfo) -> bool:
     return gpu.target.coalesces_loads
 
 
+def tile_of(rows: int, columns: int, workgroup: int) -> tuple[int, int]:
+    """Return rows and columns of a workgroup's tile: long where the result is narrow.
+
+    Examples
+    --------
+    >>> tile_of(4096, 4096, 256), tile_of(17, 4096, 256), tile_of(4096, 16, 256)
+    ((64, 64), (32, 128), (256, 16))
+    """
+    narrow = max(LEAST, 1 << (min(rows, columns) - 1).bit_length())
+    short = min(TILE, narrow)
+    long = min(workgroup, TILE * TILE // short)
+    return (short, long) if rows <= columns else (long, short)
+
+
 def transpose_dispatch(
     gpu: DeviceInfo, x: StridedSpec, flipped: Sequence[int] = ()
 ) -> Dispatch:
@@ -101,7 +115,9 @@ def transpose_dispatch(
         grid = fold_grid(tiles, planes.planes)
         return Dispatch("copy/transpose_16bit", grid, push, constants)
     push["step"] = planes.step
-    tiles = ceil_div(planes.rows, TILE) * ceil_div(planes.columns, TILE)
+    rows, columns = tile_of(planes.rows, planes.columns, constants["LOCAL_X"])
+    constants |= {"ROWS": rows, "COLUMNS": columns}
+    tiles = ceil_div(planes.rows, rows) * ceil_div(planes.columns, columns)
     return Dispatch(
         "copy/transpose",
         fold_grid(tiles, planes.planes),

@@ -1,9 +1,10 @@
 // Batched transpose of planes:
 // out[b, i, j] = x[b * batch + i * step + j * line]
-// grid    linear in tiles of 64 x 64; z: plane
+// grid    linear in tiles of ROWS x COLUMNS; z: plane
 // in      x of T; step is 1, or neighbours are not read together
 // out     out_ (planes, rows, columns) T, contiguous
-// consts  LOCAL_X: a multiple of 64; FLIP_ROWS, FLIP_COLUMNS: of the result, reversed
+// consts  LOCAL_X: a multiple of ROWS and COLUMNS, which are powers of two; FLIP_ROWS,
+//         FLIP_COLUMNS: of the result, reversed
 // source  through shared memory, so that reads and writes both run along memory
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -20,7 +21,8 @@
 layout(constant_id = 3) const uint FLIP_ROWS = 0;
 layout(constant_id = 4) const uint FLIP_COLUMNS = 0;
 
-const uint TILE = 64;
+layout(constant_id = 5) const uint ROWS = 64;
+layout(constant_id = 6) const uint COLUMNS = 64;
 
 layout(push_constant, std430) uniform Push {
     In x;
@@ -34,32 +36,35 @@ layout(push_constant, std430) uniform Push {
 
 // One column of padding avoids bank conflicts; for 8 bytes, where it would exceed the
 // 32 KiB that every device has, each row is swizzled instead.
-const uint PITCH = BYTES < 8 ? TILE + 1 : TILE;
-shared HELD tile[TILE][PITCH];
+const uint PITCH = BYTES < 8 ? ROWS + 1 : ROWS;
+shared HELD tile[COLUMNS][PITCH];
 
-uint place(uint row, uint column) { return BYTES < 8 ? column : column ^ row; }
+uint place(uint column, uint row) { return BYTES < 8 ? row : row ^ column % ROWS; }
 
 void main() {
     In x = push.x;
     Out out_ = push.out_;
     uint rows = push.rows, columns = push.columns;
-    uint across = (rows - 1) / TILE + 1, number = linear_workgroup();
-    uint first_row = number % across * TILE, first_column = number / across * TILE;
-    uint fast = gl_LocalInvocationIndex % TILE, slow = gl_LocalInvocationIndex / TILE;
-    uint together = gl_WorkGroupSize.x / TILE;
+    uint across = (rows - 1) / ROWS + 1, number = linear_workgroup();
+    uint first_row = number % across * ROWS, first_column = number / across * COLUMNS;
     if (first_column >= columns) return;
 
+    uint fast = gl_LocalInvocationIndex % ROWS, slow = gl_LocalInvocationIndex / ROWS;
+    uint together = gl_WorkGroupSize.x / ROWS;
     uint from = gl_WorkGroupID.z * push.batch + (first_row + fast) * push.step;
     if (first_row + fast < rows)
-        for (uint j = slow; j < min(TILE, columns - first_column); j += together) {
+        for (uint j = slow; j < min(COLUMNS, columns - first_column); j += together) {
             uint column = first_column + j;
             if (FLIP_COLUMNS != 0) column = columns - 1 - column;
             tile[j][place(j, fast)] = HELD(x.at[from + column * push.line]);
         }
     barrier();
+    fast = gl_LocalInvocationIndex % COLUMNS;
+    slow = gl_LocalInvocationIndex / COLUMNS;
+    together = gl_WorkGroupSize.x / COLUMNS;
     uint to = gl_WorkGroupID.z * rows * columns + first_column + fast;
     if (first_column + fast < columns)
-        for (uint i = slow; i < min(TILE, rows - first_row); i += together) {
+        for (uint i = slow; i < min(ROWS, rows - first_row); i += together) {
             uint row = first_row + i;
             if (FLIP_ROWS != 0) row = rows - 1 - row;
             out_.at[to + row * columns] = T(tile[fast][place(fast, i)]);

@@ -4,7 +4,11 @@ import vkbackend.framework as fw
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import StridedSpec
-from vkbackend.framework.kernels.transpose import planes_of, transpose_dispatch
+from vkbackend.framework.kernels.transpose import (
+    planes_of,
+    tile_of,
+    transpose_dispatch,
+)
 
 
 def test_which_layouts_are_transposed() -> None:
@@ -41,3 +45,11 @@ def test_more_tiles_than_a_grid_is_wide(gpu: GpuDevice) -> None:
     grid = transpose_dispatch(gpu.gpu.info, placed).grid
     assert grid[1] == 2
     assert grid[0] * grid[1] >= 70_000
+
+
+def test_tiles_of_narrow_results_are_long() -> None:
+    assert tile_of(100, 5000, 256) == (64, 64)
+    assert tile_of(33, 5000, 256) == (64, 64)
+    assert tile_of(5000, 20, 256) == (128, 32)
+    assert tile_of(16, 5000, 256) == (16, 256)
+    assert tile_of(16, 5000, 128) == (16, 128)
