@@ -21,13 +21,15 @@ from ...base.dtype import (
     uint64,
 )
 from ...base.errors import ShapeError
-from ...base.shape import TensorSpec
+from ...base.shape import Shape, TensorSpec
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, IndexSlot, StridedSpec
 from ...kernels.linear import linear_dispatch
 from ...kernels.reduce import MOST_ELEMENTS
 from ...kernels.scan import segment_gather_dispatches, segment_sum_dispatches
 from ...kernels.shader_types import storage_defines
+from ...kernels.shared_sum import DTYPES as SHARED_DTYPES
+from ...kernels.shared_sum import region_of, shared_sum_dispatch
 from ...kernels.sort import sort_dispatches
 from ..reduce.common import in_storage
 from .row_index import INDEX, checked_rows, index_constants
@@ -209,8 +211,8 @@ def matched_sum(
 ) -> Tensor:
     """Return sums (outer, rows, inner) of `source` by index, and `base`, in one kernel.
 
-    Each result looks at all entries. The index is one for each, (entries), or for each
-    element of `source`.
+    Each result looks at all entries, where they are few, or workgroups add up in shared
+    memory. The index is one for each, (entries), or for each element of `source`.
     """
 
 
@@ -231,12 +233,17 @@ def matched_sum_kernel(
     from_end: bool,
 ) -> Dispatch:
     outer, entries, inner = source.shape
+    each, reading = index.ndim == 3, index_constants(index, from_end)
+    if each and not _looks_at_all(gpu, source.shape, rows, each):
+        region = region_of(gpu, source.shape, rows, index.dtype.itemsize)
+        if region is not None and source.dtype in SHARED_DTYPES:
+            begun = None if base is None else "base"
+            return shared_sum_dispatch(source, rows, region, begun, site, reading)
     push: dict[str, Argument] = {"source": "source", "indices": "index", "out_": "out"}
     push |= {"base": "source" if base is None else "base"}
     push |= {"error": IndexSlot(site, rows), "count": outer * rows * inner}
     push |= {"rows": rows, "entries": entries, "inner": inner}
-    constants = {"EACH": int(index.ndim == 3), "HAS_BASE": int(base is not None)}
-    constants |= index_constants(index, from_end)
+    constants = {"EACH": int(each), "HAS_BASE": int(base is not None), **reading}
     defines = dict(storage_defines(source.dtype))
     if gpu.target.hides_latency:
         defines["ITEMS"] = str(MATCHED_AT_ONCE)
@@ -281,15 +288,39 @@ def matches_entries(index: Tensor, source: Tensor, rows: int) -> bool:
     """Return whether each result looks at all entries of (outer, entries, inner)."""
     if not source.is_gpu or source.dtype not in GATHERED or not source.numel():
         return False
-    outer, entries, inner = source.layout.shape
-    pairs = outer * rows * inner * entries
-    device, shared = source.device, len(index.layout.shape) == 1
+    device, each = source.device, len(index.layout.shape) == 3
     assert isinstance(device, GpuDevice)
-    most = MATCHED_ENTRIES, MATCHED_PAIRS
-    if shared and device.gpu.info.target.hides_latency:
-        most = SHARED_ENTRIES, SHARED_PAIRS
-    few = entries <= most[0] and 0 < pairs <= most[1]
+    few = _looks_at_all(device.gpu.info, source.layout.shape, rows, each)
     return few and in_storage(source) is source
+
+
+def _looks_at_all(gpu: DeviceInfo, source: Shape, rows: int, each: bool) -> bool:
+    """Return whether entries are as few as that; `each` element may have its index."""
+    outer, entries, inner = source
+    pairs = outer * rows * inner * entries
+    most = MATCHED_ENTRIES, MATCHED_PAIRS
+    if not each and gpu.target.hides_latency:
+        most = SHARED_ENTRIES, SHARED_PAIRS
+    return entries <= most[0] and 0 < pairs <= most[1]
+
+
+def sums_at_once(index: Tensor, source: Tensor, rows: int) -> bool:
+    """Return whether `matched_sum` adds up (outer, entries, inner).
+
+    What workgroups add up in shared memory has no order, so that floats are added up
+    otherwise where `use_deterministic_algorithms` wants one.
+    """
+    if matches_entries(index, source, rows):
+        return True
+    device, dtype = source.device, source.dtype
+    if not isinstance(device, GpuDevice) or len(index.layout.shape) != 3:
+        return False
+    if dtype not in SHARED_DTYPES or in_storage(source) is not source:
+        return False
+    if dtype.is_float and is_deterministic():
+        return False
+    shape, size = source.layout.shape, index.dtype.itemsize
+    return region_of(device.gpu.info, shape, rows, size) is not None
 
 
 def gathers_segments(x: Tensor, index: Tensor, rows: int) -> bool:
@@ -297,7 +328,8 @@ def gathers_segments(x: Tensor, index: Tensor, rows: int) -> bool:
 
     On GPUs where entries are few and there are many columns, so that a long segment,
     which one invocation of each column adds up, is no tail: columns apart are read
-    across memory otherwise, and 2-byte floats through copies in float32.
+    across memory otherwise, 2-byte floats through copies in float32, and elements of 8
+    bytes are most of the time, which are read and written once here.
     """
     device = x.device
     if not isinstance(device, GpuDevice) or len(index.layout.shape) != 1:
@@ -309,7 +341,8 @@ def gathers_segments(x: Tensor, index: Tensor, rows: int) -> bool:
     most = GATHERED_ENTRIES if apart else GATHERED_ENTRIES // 4
     few = entries <= min(most, GATHERED_EACH * rows)
     few = few and outer * rows * inner <= MOST_ELEMENTS
-    return few and outer * inner >= GATHERED_COLUMNS and (apart or x.dtype.itemsize < 4)
+    pays = apart or x.dtype.itemsize != 4
+    return few and outer * inner >= GATHERED_COLUMNS and pays
 
 
 def sums_by_atomics(device: Device, dtype: DType, keys: int, columns: int) -> bool:

@@ -246,6 +246,23 @@ def test_which_results_add_up_their_entries(
     assert not gathers((1, 50, 2048), 50, fw.float32), "columns side by side"
     if getattr(info, fw.float16.storage_feature or "", False):
         assert gathers((1, 50, 2048), 50, fw.float16)
+    if info.shader_int64:
+        assert gathers((1, 50, 2048), 50, fw.int64)
+
+
+def test_wide_rows_of_8_bytes_take_no_atomics(quads: GpuDevice) -> None:
+    need("int64", quads)
+    rng = np.random.default_rng(1)
+    base, source = (rng.integers(-9, 9, (n, 1030)) for n in (300, 600))
+    index = rng.integers(0, 300, 600)
+    x, places, given = (fw.tensor(n, device=quads) for n in (base, index, source))
+    with quads.gpu.profile() as profile:
+        found = x.index_add(0, places, given)
+        fw.eval(found)
+    names = [span.name.split()[0] for span in profile.spans]
+    assert names[-1] == "index/segment_gather"
+    np.add.at(base, index, source)
+    assert np.array_equal(found.numpy(), base)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int64"])
@@ -354,3 +371,54 @@ def test_which_entries_are_matched(quads: GpuDevice) -> None:
     # An index for each element is read by each result.
     assert matches(256, 64, 64, each=True)
     assert not matches(1024, 512, 64, each=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+@pytest.mark.parametrize(
+    ("shape", "rows", "dim"),
+    [
+        ((150, 500), 300, 1),
+        ((700, 290), 2500, 0),
+        ((2, 260, 301), 99, 1),
+        ((3000, 40), 37, 1),
+    ],
+)
+def test_sums_in_shared_memory(
+    shape: tuple[int, ...], rows: int, dim: int, dtype: str, quads: GpuDevice
+) -> None:
+    """Of lines, of ranges of rows, of strips of columns, and of several short lines."""
+    rng = np.random.default_rng(0)
+    source = rng.integers(-4, 5, shape).astype(dtype)
+    sizes = (*shape[:dim], rows, *shape[dim + 1 :])
+    base = rng.integers(-4, 5, sizes).astype(dtype)
+    index = rng.integers(0, rows, shape)
+    given = (fw.tensor(each, device=quads) for each in (base, index, source))
+    x, places, values = given
+    with fw.profile(quads) as profile:
+        found = x.scatter_add(dim, places, values)
+        fw.eval(found)
+    names = [span.name.split()[0] for span in profile.spans]
+    assert names == ["index/shared_sum"]
+    wanted = torch.from_numpy(base.astype(np.float64)).scatter_add(
+        dim, torch.from_numpy(index), torch.from_numpy(source.astype(np.float64))
+    )
+    assert np.array_equal(found.cpu().double().numpy(), wanted.numpy())
+
+
+def test_gradients_by_sums_in_shared_memory(quads: GpuDevice) -> None:
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((160, 450)).astype(np.float32)
+    index = rng.integers(0, 450, (160, 450))
+    x = fw.tensor(data, device=quads, requires_grad=True)
+    x.gather(1, fw.tensor(index, device=quads)).square().sum().backward()
+    twin = torch.from_numpy(data).double().requires_grad_()
+    twin.gather(1, torch.from_numpy(index)).square().sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), twin.grad.numpy(), 1e-5)
+
+
+def test_no_row_of_sums_in_shared_memory(quads: GpuDevice) -> None:
+    x, source = fw.zeros(140, 300, device=quads), fw.ones(140, 500, device=quads)
+    index = fw.zeros(140, 500, device=quads, dtype=fw.int64)
+    index[77, 3] = 300
+    with pytest.raises(IndexRangeError, match="300"):
+        x.scatter_add(1, index, source).numpy()
