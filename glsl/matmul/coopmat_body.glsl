@@ -30,6 +30,7 @@ void main() {
     // so that no load needs a bound; operands with less than a tile are padded.
     first_row = min(first_row, push.last_row);
     uint first_column = min(tile_at.y * BLOCK_N, push.last_column);
+    load_exponents(first_row, first_column, batch);
     uint depth = DEPTH != 0 ? DEPTH : push.k;
     uint from_k = part * depth;
 #ifdef IMPLICIT_GEMM

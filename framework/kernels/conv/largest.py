@@ -63,6 +63,11 @@ class _Groups(NamedTuple):
     batch: int = 1
     batch_step: int = 0
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes and distances, in elements."""
+        return self.step, self.elements, self.run, self.run_step, self.batch_step
+
 
 def of_images(gpu: DeviceInfo, name: str, windows: WindowGrid) -> Largest:
     """Return the largest magnitudes of images, or of volumes."""
@@ -108,20 +113,24 @@ def _largest(gpu: DeviceInfo, name: str, groups: _Groups) -> Largest:
     slices = max(1, min(filling, most))
     number = groups.number * groups.batch
     memory = Scratch(f"largest of {name}", 4 * number * slices)
-    magic, shift = divisor(groups.run)
+    wide = not any(each % 4 for each in groups.sizes)
+    unit = 4 if wide else 1
+    magic, shift = divisor(groups.run // unit)
     dispatch = Dispatch(
         "conv/largest",
         fold_grid(groups.number * slices, groups.batch),
         {
             "x": name, "largest": memory, "groups": groups.number,
-            "elements": groups.elements, "run": groups.run,
-            "run_stride": groups.run_step, "group_stride": groups.step,
-            "batch_stride": groups.batch_step,
+            "elements": groups.elements // unit, "run": groups.run // unit,
+            "run_stride": groups.run_step // unit,
+            "group_stride": groups.step // unit,
+            "batch_stride": groups.batch_step // unit,
             "run_magic": magic, "run_shift": shift,
         },
         {
             "LOCAL_X": WORKGROUP, "SLICES": slices,
             "RUNS": int(groups.run < groups.elements),
         },
+        {"WIDE_LOADS": "1"} if wide else {},
     )  # fmt: skip
     return Largest(memory, number, slices, dispatch, rounding_defines(gpu))

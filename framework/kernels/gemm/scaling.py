@@ -9,6 +9,7 @@ its results by the powers of two of their row and column: see
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...base.shape import ceil_div
@@ -39,11 +40,14 @@ LEAST_SHARE = 8
 COLUMNS_TOGETHER = 128
 """Columns of a workgroup that looks for their largest elements."""
 
-MOST_SLICES = 16
-"""Most slices of the lines that it has, each of which is read again in scaling."""
-
 LEAST_SLICE = 32
-"""Least lines of a slice."""
+"""Least lines of a slice: what a workgroup reads at once."""
+
+MOST_SLICES = 16
+"""Most slices that scaling reads; of more the largest are found first."""
+
+LEAST_IN_STAGES = 1 << 21
+"""Elements from which that is worth a launch."""
 
 LEAST_LINES = 4
 """Least lines that an invocation scales, after it has read the slices of its columns;
@@ -127,38 +131,64 @@ def _scaled_columns(
     lines: int,
     vectors: int,
     batch: int,
-) -> tuple[Dispatch, Dispatch]:
+) -> tuple[Dispatch, ...]:
     """Return the dispatches that scale lines across K, after their largest elements."""
-    columns = WIDTH * vectors
-    blocks = ceil_div(columns, COLUMNS_TOGETHER)
-    filling = model_of(gpu).reduction_groups // (blocks * batch)
-    most = min(MOST_SLICES, ceil_div(side.x.shape[side.k_dim], LEAST_SLICE))
-    slices = max(1, min(filling, most))
-    largest = Scratch(f"largest of {side.name}", 4 * batch * slices * columns)
-    names = ("x", "lines", "line_stride", "batch_stride")
-    found: dict[str, Argument] = {name: push[name] for name in names}
-    found |= {
-        "largest": largest,
-        "columns": push["elements"],
-        "padded_columns": columns,
-    }
-    first = Dispatch(
-        "matmul/largest_columns",
-        fold_grid(blocks * slices, batch),
-        found,
-        {"LOCAL_X": WORKGROUP, "SLICES": slices},
-    )
+    columns, wide = WIDTH * vectors, _defines(gpu, side, True)
+    first, slices = _largest(gpu, side, push, columns, batch, wide)
     magic, shift = divisor(vectors)
     each = max(LEAST_LINES, slices)
     x, y, _ = linear_grid(ceil_div(lines, each) * vectors, WORKGROUP)
-    second = Dispatch(
+    largest = first[-1].push["largest"]
+    scaled = Dispatch(
         "matmul/scale_columns",
         (x, y, batch),
         {**push, "largest": largest, "inner_magic": magic, "inner_shift": shift},
         {"LOCAL_X": WORKGROUP, "SLICES": slices, "EACH": each},
-        _defines(gpu, side, True),
+        wide,
     )
-    return first, second
+    return *first, scaled
+
+
+def _largest(
+    gpu: DeviceInfo,
+    side: GemmOperand,
+    push: Mapping[str, Argument],
+    columns: int,
+    batch: int,
+    defines: Mapping[str, str],
+) -> tuple[list[Dispatch], int]:
+    """Return the dispatches that find the largest of `columns`, and their slices."""
+    depth = side.x.shape[side.k_dim]
+    blocks = ceil_div(columns, COLUMNS_TOGETHER)
+    filling = model_of(gpu).full_reduction_groups // (blocks * batch)
+    slices = max(1, min(filling, ceil_div(depth, LEAST_SLICE)))
+    if batch * depth * columns < LEAST_IN_STAGES:
+        slices = min(slices, MOST_SLICES)
+    wide = {"WIDE_LOADS": "1"}
+    names = ("x", "lines", "line_stride", "batch_stride")
+    found = {name: push[name] for name in names} | {"columns": push["elements"]}
+    loads = wide if "WIDE_LOADS" in defines else {}
+
+    def stage(
+        name: str, found: Mapping[str, Argument], loads: Mapping[str, str]
+    ) -> Dispatch:
+        largest = Scratch(f"{name} of {side.name}", 4 * batch * slices * columns)
+        return Dispatch(
+            "matmul/largest_columns",
+            fold_grid(blocks * slices, batch),
+            {**found, "largest": largest, "padded_columns": columns},
+            {"LOCAL_X": WORKGROUP, "SLICES": slices},
+            loads,
+        )
+
+    first = stage("largest", found, loads)
+    if slices <= MOST_SLICES:
+        return [first], slices
+    # The bits of a magnitude are a number again, whose largest are found likewise.
+    found = {"x": first.push["largest"], "lines": slices, "columns": columns}
+    found |= {"line_stride": columns, "batch_stride": slices * columns}
+    slices = max(1, min(MOST_SLICES, slices // LEAST_SLICE))
+    return [first, stage("largest of all", found, wide)], slices
 
 
 def _defines(gpu: DeviceInfo, side: GemmOperand, contiguous: bool) -> dict[str, str]:

@@ -142,8 +142,10 @@ def fits(gpu: DeviceInfo, tile: Tile, mode: str) -> bool:
     subgroups = (tile.m // tile.sub_m) * (tile.n // tile.sub_n)
     threads = subgroups * gpu.subgroup_size
     strips = subgroups * 16 * (tile.sub_n + 4) * 4
+    exponents = 4 * sum(sides) if mode == SCALED_FLOAT16 else 0
+    room = gpu.max_shared_memory - exponents
     return (
-        max(tile.stages * lines * 16 // width, strips) <= gpu.max_shared_memory
+        max(tile.stages * lines * 16 // width, strips) <= room
         and threads <= gpu.max_workgroup_invocations
         and all(
             side * tile.k // width % threads == 0 and threads % (across // width) == 0

@@ -133,14 +133,16 @@ def test_where_float32_is_not_scaled(discrete: vkbackend.DeviceInfo) -> None:
     assert "matmul/gemm_coopmat" not in [row.kernel for row in found]
 
 
+@pytest.mark.parametrize("unit", [1, 4])
 @pytest.mark.parametrize("slices", [1, 3])
-def test_kernel(device: vkbackend.Device, slices: int) -> None:
+def test_kernel(device: vkbackend.Device, slices: int, unit: int) -> None:
     """Groups in runs, in a batch; what is not finite has no magnitude."""
     x = np.random.default_rng(0).standard_normal((2, 5, 3, 700)).astype(np.float32)
     x[0, 1, 2, 699], x[1, 4, 0, 0], x[1, 3, 2, 1] = -77, np.inf, np.nan
     arguments = {
-        **{"x": x, "groups": 3, "elements": 3500, "run": 700, "run_stride": 2100},
-        **{"group_stride": 700, "batch_stride": 10500, **division("run", 700)},
+        **{"x": x, "groups": 3, "elements": 3500 // unit, "run": 700 // unit},
+        **{"run_stride": 2100 // unit, "group_stride": 700 // unit},
+        **{"batch_stride": 10500 // unit, **division("run", 700 // unit)},
     }
     (got,) = run(
         device,
@@ -149,6 +151,7 @@ def test_kernel(device: vkbackend.Device, slices: int) -> None:
         {"largest": ((2, 3, slices), np.uint32)},
         {"LOCAL_X": 64, "SLICES": slices, "RUNS": 1},
         arguments,
+        defines={"WIDE_LOADS": "1"} if unit > 1 else {},
     )
     want = np.where(np.isfinite(x), np.abs(x), 0).max((1, 3))
     np.testing.assert_array_equal(got.view(np.float32).max(2), want)
@@ -160,9 +163,12 @@ def test_groups(discrete: vkbackend.DeviceInfo) -> None:
     images = of_images(discrete, "x", windows)
     channels = of_channels(discrete, "x", windows)
     assert (images.groups, channels.groups) == (3, 40)
-    assert images.dispatch.push["elements"] == 40 * 2 * 63
+    # They are counted in vectors of four, if all are whole.
+    assert images.dispatch.defines == {"WIDE_LOADS": "1"}
+    assert images.dispatch.push["elements"] == 40 * 2 * 63 // 4
     assert images.dispatch.constants["RUNS"] == 0
     assert images.slices == 2
+    assert not channels.dispatch.defines
     assert channels.dispatch.push["run_stride"] == 40 * 2 * 63
     window = Window((3, 3), (1, 1), (1, 1), (1, 1))
     call = call_of(discrete, (1, 12, 9, 9), 40, window, groups=4)

@@ -10,7 +10,7 @@ from tests.framework.kernels.gemm.test_pack import emulate
 from tests.framework.ops.large import change_costs, operands, relative_error
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.ir.kernel_call import Dispatch
-from vkbackend.framework.kernels.gemm import select
+from vkbackend.framework.kernels.gemm import scaling, select
 from vkbackend.framework.kernels.gemm.tiles import SCALED_FLOAT16, TileConfig
 from vkbackend.framework.kernels.gpu_model import TENSOR_CORE_TILES
 
@@ -80,6 +80,22 @@ def test_products(
     )
     assert kernels[: len(packing)] == packing
     assert kernels[len(packing)] == "matmul/gemm_coopmat"
+
+
+@pytest.mark.parametrize("sizes", [(2, 72, 140, 330), (1, 131, 70, 330)])
+def test_largest_elements_in_stages(
+    gpu: GpuDevice,
+    scaled: list[Dispatch],
+    sizes: tuple[int, int, int, int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scaling, "LEAST_IN_STAGES", 0)
+    monkeypatch.setattr(scaling, "MOST_SLICES", 2)
+    a, b, _ = operands(gpu, sizes, "a", "float32")
+    exact = rounded(a.numpy(), 2) @ rounded(b.numpy(), 1)
+    assert relative_error((a @ b).numpy(), exact) < 1e-6
+    kernels = [each.kernel for each in scaled]
+    assert kernels[:6] == [COLUMNS[0], *COLUMNS] * 2
 
 
 @pytest.mark.parametrize("turned", ["", "ab"])
