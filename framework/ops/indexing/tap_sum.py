@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...base.dtype import FLOAT, as_dtype, float32, float64, int32
-from ...base.shape import TensorSpec, ceil_div
+from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.linear import linear_dispatch, linear_workgroup, words_of
 from ...kernels.shader_types import statistic_dtype, storage_defines
+from ...kernels.tap_sum import tap_sum_dispatch
 from ..elementwise.cast import cast
 from ..elementwise.compare import clamp_min, ge, where
 from ..movement.slice import narrow
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 WEIGHTS = (float32, float64)
-
-CHANNELS = 8
-"""Channels for which an invocation reads its indices and weights once."""
 
 SCATTERED_TAPS = 4
 """Taps whose shares of a gradient are added at once: each is as large as the result."""
@@ -57,17 +55,9 @@ def _tap_sum_spec(x: TensorSpec, index: TensorSpec, weights: TensorSpec) -> Tens
 def _tap_sum_kernel(
     gpu: DeviceInfo, x: StridedSpec, index: StridedSpec, weights: StridedSpec
 ) -> Dispatch:
-    batch, channels, size = x.shape
-    taps, places = index.shape[1:]
     for each in (x, index, _tap_sum_spec(x, index, weights)):
         words_of("tap_sum", each)
-    count = batch * ceil_div(channels, CHANNELS) * places
-    push: dict[str, Argument] = {"x": "x", "indices": "index", "weights": "weights"}
-    push |= {"out_": "out", "count": count}
-    push |= {"channels": channels, "size": size, "places": places}
-    constants = {"TAPS": taps, "CHANNELS": CHANNELS}
-    defines, workgroup = storage_defines(x.dtype), linear_workgroup(gpu)
-    return linear_dispatch("index/tap_sum", count, push, constants, defines, workgroup)
+    return tap_sum_dispatch(gpu, x, index)
 
 
 @_tap_sum.vjp
@@ -201,5 +191,6 @@ def tap_sum(x: Tensor, index: Tensor, weights: Tensor) -> Tensor:
     Tensor, shape (batch, channels, places)
         2-byte floats are added up in float32.
     """
-    out = _tap_sum(in_storage(x), index, cast(weights, statistic_dtype(x.dtype)))
+    shares = as_dtype_of(weights, statistic_dtype(x.dtype))
+    out = _tap_sum(in_storage(x), index, shares)
     return as_dtype_of(out, x.dtype)

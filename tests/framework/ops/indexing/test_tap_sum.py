@@ -6,7 +6,9 @@ import torch
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
-from vkbackend.framework.base.device import Device
+from tests.framework.ops.agree import need
+from vkbackend.framework.base.device import Device, GpuDevice
+from vkbackend.framework.base.dtype import DTYPES
 from vkbackend.framework.ops.indexing.tap_sum import tap_sum
 
 BATCH, CHANNELS, SIZE, PLACES = 2, 19, 40, 500
@@ -49,3 +51,27 @@ def test_sums_and_gradients(taps: int, place: Device) -> None:
         found.append([each.detach().cpu().numpy() for each in (out, *first, *second)])
     for ours, theirs in zip(*found, strict=True):
         assert_close(np.nan_to_num(ours), np.nan_to_num(theirs), scale=200)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(("channels", "places"), [(5, 47), (16, 130), (3, 400)])
+def test_images_in_shared_memory(
+    channels: int, places: int, dtype: str, quads: GpuDevice
+) -> None:
+    """Of an odd number of channels too, and places divided among workgroups."""
+    need(dtype, quads)
+    rng = np.random.default_rng(places)
+    x = rng.integers(-4, 5, (140, channels, 33))
+    index = rng.integers(-1, 33, (140, 4, places), np.int32)
+    weights = rng.integers(-3, 4, index.shape).astype(np.float32)
+    given = fw.tensor(x, device=quads, dtype=DTYPES[dtype])
+    named, shares = (fw.tensor(each, device=quads) for each in (index, weights))
+    fw.eval(given, named, shares)
+    with quads.gpu.profile() as profile:
+        found = tap_sum(given, named, shares)
+        fw.eval(found)
+    (span,) = profile.spans
+    assert span.name.startswith("index/tap_sum_shared")
+    taken = np.take_along_axis(x[:, :, None], np.maximum(index, 0)[:, None], 3)
+    wanted = (taken * np.where(index < 0, 0, weights)[:, None]).sum(2)
+    assert np.array_equal(found.cpu().double().numpy(), wanted)
