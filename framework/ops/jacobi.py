@@ -3,7 +3,10 @@
 The rows of a matrix are rotated in pairs until all are orthogonal: their lengths are
 the singular values then. A symmetric matrix is made positive-definite by a multiple of
 the identity first: its rows become multiples of its eigenvectors, so that no rotations
-need be kept, and each row is rotated by itself, not along with a column.
+need be kept, and each row is rotated by itself, not along with a column. Rows that
+count as orthogonal are apart from eigenvectors of near values by many roundings, which
+`refined_eigenvectors` takes away. So it does with roundings of float32, by which rows
+of float64 are rotated first.
 
 Sources: Golub and Van Loan, "Matrix Computations", 4th edition, section 8.6.3; Becka
 and Vajtersic, "Block-Jacobi SVD algorithms for distributed memory systems", Parallel
@@ -38,13 +41,14 @@ from .movement.slice import narrow
 from .panel_qr import panel_qr, qr_by_kernel
 from .reduce.minmax import amax
 from .reduce.sum import sum
+from .refined_eigenvectors import STEPS, orthogonal, refined
 from .selection.sort import argsort
 from .source import fill_like
 from .triangular import small_by_kernel
 from .view import expand, reshape, transpose
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from vkbackend import DeviceInfo
 
@@ -69,6 +73,9 @@ SHIFT = 1.5
 """Multiple of a bound of the eigenvalues that is added to all: it keeps them apart from
 0, by which eigenvectors are as exact as any, and is small enough to take little from
 the eigenvalues."""
+
+CHECKS = 1
+"""Sweeps of float64 after those of float32, before it is asked what is left."""
 
 _BOTH = 1, 2
 
@@ -142,11 +149,44 @@ class _Found(NamedTuple):
     is_null: Tensor | None
 
 
+def _rotated(
+    x: Tensor, length: int, tolerance: float, expected: int
+) -> Iterator[tuple[Tensor, Tensor, int]]:
+    """Rotate rows, by nodes of the sweeps that are expected and of few after them.
+
+    Yields
+    ------
+    x : Tensor, shape (matrices, rows, width)
+    left : Tensor, int32, shape (matrices,)
+        Not 0 where more sweeps would turn rows.
+    done : int
+        Sweeps so far.
+    """
+    device, (matrices, rows, _) = x.device, x.layout.shape
+    assert isinstance(device, GpuDevice)
+    block = jacobi_block(device.gpu.info, x.dtype, rows)
+    left: Tensor = fill_like(x, (1, matrices), 1, int32)
+    done, few = 0, 1
+    while done < MOST_SWEEPS:
+        if done < expected:
+            each = expected if rows <= AT_ONCE else min(SWEEPS, expected)
+        else:
+            each, few = few, min(2 * few, SWEEPS)
+        none: Tensor = fill_like(x, (each, matrices), 0, int32)
+        x, info = _jacobi_sweeps(x, cat([left, none], 0), length, tolerance, block)
+        left, done = narrow(info, 0, each, 1), done + each
+        if not reads_are_refused():
+            # The device begins while what comes after is recorded.
+            evaluate(x)
+        yield x, reshape(left, (matrices,)), done
+
+
 def _swept(
     x: Tensor,
     length: int,
     tolerance: float,
     finish: Callable[[Tensor, Tensor], _Found],
+    expected: int,
 ) -> tuple[_Found, int]:
     """Return what `finish` finds in rotated rows, and the largest flag.
 
@@ -160,30 +200,18 @@ def _swept(
     finish : callable
         Is given the rows, and a flag for each matrix that is not 0 where more sweeps
         would turn them. Its results are computed in the submission that reads flags.
+    expected : int
+        Sweeps after which nothing is likely to turn.
     """
-    device, (matrices, rows, _) = x.device, x.layout.shape
-    assert isinstance(device, GpuDevice)
-    block, expected = (
-        jacobi_block(device.gpu.info, x.dtype, rows),
-        expected_sweeps(rows),
-    )
-    each = expected if rows <= AT_ONCE else SWEEPS
-    left: Tensor = fill_like(x, (1, matrices), 1, int32)
-    none: Tensor = fill_like(x, (each, matrices), 0, int32)
-    for done in range(each, MOST_SWEEPS + each, each):
-        x, info = _jacobi_sweeps(x, cat([left, none], 0), length, tolerance, block)
-        left = narrow(info, 0, each, 1)
-        if reads_are_refused():
+    rows, left = x, x
+    for rows, left, done in _rotated(x, length, tolerance, expected):
+        if reads_are_refused() or done < expected:
             continue
-        # The device begins while what comes after is recorded.
-        evaluate(x)
-        if done < expected:
-            continue
-        found = finish(x, reshape(left, (matrices,)))
+        found = finish(rows, left)
         flag = largest_flag(found.flags, found.values, *found.parts)
         if flag < UNFINISHED:
             return found, flag
-    return finish(x, reshape(left, (matrices,))), UNFINISHED
+    return finish(rows, left), UNFINISHED
 
 
 def _tolerance(length: int) -> float:
@@ -283,7 +311,8 @@ def jacobi_svd(x: Tensor, vectors: bool) -> Tensor | None:
     def finish(found: Tensor, left: Tensor) -> _Found:
         return _singular(found, left, (root, largest), long, vectors)
 
-    found, flag = _swept(given, long, _tolerance(long), finish)
+    tolerance, expected = _tolerance(long), expected_sweeps(short)
+    found, flag = _swept(given, long, tolerance, finish, expected)
     if flag >= UNFINISHED and not reads_are_refused():
         return None
     values = found.values
@@ -303,6 +332,29 @@ def jacobi_svd(x: Tensor, vectors: bool) -> Tensor | None:
     u, v = (transpose(each, 1, 2) for each in pair)
     both = cat([u, transpose(values, 1, 2), v], 1)
     return reshape(both, (*batch, m + 1 + n, short))
+
+
+def _begun_in_float32(x: Tensor, matrix: Tensor) -> Tensor:
+    """Return rows (matrices, n, n) of float64, rotated by sweeps of float32 first.
+
+    Their rotations, which are refined to those of float64, leave little to turn.
+
+    Parameters
+    ----------
+    x : Tensor, shape (matrices, n, n)
+        The matrix with what was added to it.
+    matrix : Tensor, shape (matrices, n, n)
+    """
+    n = x.layout.shape[1]
+    expected, found = expected_sweeps(n), cast(x, float32)
+    for each, _, done in _rotated(found, n, _tolerance(n), expected):
+        found = each
+        if done >= expected:
+            break
+    rows = cast(found / _lengths(found), float64)
+    for most in STEPS:
+        rows, _ = refined(rows, matrix, most)
+    return _bmm(rows, x, SIMT)
 
 
 def jacobi_eigh(x: Tensor, upper: bool, vectors: bool) -> Tensor | None:
@@ -334,14 +386,21 @@ def jacobi_eigh(x: Tensor, upper: bool, vectors: bool) -> Tensor | None:
     def finish(found: Tensor, left: Tensor) -> _Found:
         rows = found / _lengths(found)
         # Rayleigh quotients: what was added is not to be taken from the lengths.
-        values = sum(_bmm(rows, ratio, SIMT) * rows, 2, True)
+        if vectors:
+            rows, values = refined(rows, ratio, STEPS[0])
+            rows = orthogonal(rows)
+        else:
+            values = sum(_bmm(rows, ratio, SIMT) * rows, 2, True)
         order = argsort(values, 1)
         parts = (_sorted(rows, order),) if vectors else ()
         values = _unless(left, take_along_dim(values, order, 1))
         values = values * bound * largest
         return _Found(cast(ne(left, 0), int32) * UNFINISHED, values, parts, None)
 
-    found, flag = _swept(ratio + diag_embed(one), n, _tolerance(n), finish)
+    begun, expected = ratio + diag_embed(one), expected_sweeps(n)
+    if x.dtype is float64:
+        begun, expected = _begun_in_float32(begun, ratio), CHECKS
+    found, flag = _swept(begun, n, _tolerance(n), finish, expected)
     if flag >= UNFINISHED and not reads_are_refused():
         return None
     values = found.values

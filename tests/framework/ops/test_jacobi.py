@@ -161,6 +161,17 @@ def test_gradients(name: str, quick: GpuDevice) -> None:
     np.testing.assert_allclose(x.grad.numpy(), wanted, rtol=0, atol=most)
 
 
+def test_vectors_of_near_values(quick: GpuDevice) -> None:
+    """They are as exact as their values are apart, not as rows count as orthogonal."""
+    size = 100
+    q, _ = np.linalg.qr(np.random.default_rng(8).standard_normal((size, size)))
+    data = (q * np.linspace(1, 2, size) @ q.T).astype("f4")
+    _, v = np.linalg.eigh(data.astype("f8"))
+    found = fw.linalg.eigh(made(data, quick))[1].numpy().astype("f8")
+    turned = v.T @ found
+    assert np.abs(np.abs(turned) - np.eye(size)).max() < 2e-5
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_what_is_no_number(bad: float, quick: GpuDevice) -> None:
     data = np.ones((2, 50, 50), "f4")
