@@ -1,8 +1,9 @@
 """Epilogue fusion: element-wise kernels fused into the matrix product they read.
 
-A matrix product or convolution whose result is read by one element-wise kernel alone,
-element by element, passes it on in registers: bias, activation, residual, scale and
-cast cost no memory traffic of their own, and the product itself is never stored.
+A matrix product, or a convolution or its gradient by the images, whose result is read
+by one element-wise kernel alone, element by element, passes it on in registers: bias,
+activation, residual, scale and cast cost no memory traffic of their own, and the
+product itself is never stored.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
 Answer = Callable[[Node], Sequence[Dispatch]]
+
+APART = frozenset(("PHASES_DOWN", "RESULT_STEP"))
+"""Constants of kernels that store results of stride phases, which lie apart."""
 
 
 def dispatch_class(node: Node) -> NodeSignature:
@@ -247,6 +251,8 @@ def _fuse_epilogue(
     if writers != [last] or last.push["out_"] not in ("out", BufferOffset("out", 0)):
         return None
     if not takes_epilogue(last.kernel) or last.push.get("out_column", 1) != 1:
+        return None
+    if not APART.isdisjoint(last.constants):
         return None
     members = [nodes[number] for number in kernel_group]
     kernel = build_kernel(

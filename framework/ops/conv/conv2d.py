@@ -273,7 +273,7 @@ def _grouped(x: np.ndarray, groups: int) -> np.ndarray:
     return x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
 
 
-@primitive(dtypes=FLOAT, typed="grad_out")
+@primitive(dtypes=FLOAT, typed="grad_out", epilogue_dims=2)
 def _conv2d_input_vjp(
     grad_out: Tensor,
     weight: Tensor,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from tests.framework.kernels.conv.test_implicit_gemm import emulated_products
 from tests.framework.kernels.gemm.test_pack import emulate
 from tests.framework.ops.large import as_discrete, change_costs, change_model
 from tests.hardware import skip_where_it_crashes
@@ -205,6 +206,42 @@ def test_the_sum_of_slices_takes_an_epilogue(
         for found in sources
         for source in found
     )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(
+    ("stride", "padding", "sizes", "fuses"),
+    [
+        (1, 1, ((2, 16, 6, 8), (16, 20, 3, 3), (2, 20, 6, 8)), True),
+        # Results of stride phases lie apart.
+        (2, 0, ((2, 16, 3, 4), (16, 20, 2, 2), (2, 20, 6, 8)), False),
+    ],
+)
+def test_a_gradient_by_images_takes_an_epilogue(
+    gpu: GpuDevice,
+    monkeypatch: pytest.MonkeyPatch,
+    dtype: str,
+    stride: int,
+    padding: int,
+    sizes: Shapes,
+    fuses: bool,
+) -> None:
+    """That of `relu`, and a sum with another gradient, as of a residual block."""
+
+    def function(grad: fw.Tensor, w: fw.Tensor, x: fw.Tensor) -> fw.Tensor:
+        own = nn.functional.conv_transpose2d(grad, w, stride=stride, padding=padding)
+        return fw.where(x > 0, own + x, 0)
+
+    for _ in emulated_products(gpu, monkeypatch):
+        operands = operands_of(gpu, sizes, dtype)
+        got, _ = counted(gpu, function, operands)
+        sources = [
+            text for plan in gpu.plans.values() for text in plan.sources.values()
+        ]
+        with unfused(gpu):
+            wanted, _ = counted(gpu, function, operands)
+        compare(got, wanted)
+        assert any("void epilogue(" in text for text in sources) == fuses
 
 
 @pytest.fixture
