@@ -12,6 +12,7 @@ from tests.case import Bad, Case, Draw, Sample, sample
 from vkbackend.framework import ops
 from vkbackend.framework.base.errors import DTypeError, IndexRangeError, ShapeError
 from vkbackend.framework.dispatch.op import REGISTRY
+from vkbackend.framework.ops.indexing.grid_taps import grid_taps_reference
 from vkbackend.framework.ops.indexing.masked import flatnonzero
 from vkbackend.framework.ops.indexing.segment_sum import argsort_keys
 from vkbackend.framework.ops.indexing.tap_sum import tap_sum
@@ -67,6 +68,18 @@ def tap_samples(*order: str) -> tuple[Sample, ...]:
         }
         found.append(Sample(tuple(draws[name] for name in order)))
     return tuple(found)
+
+
+def taps_of(
+    size: tuple[int, ...],
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    aligned: bool = False,
+) -> dict[str, Any]:
+    """Return the keywords of `grid_taps`."""
+    return {
+        "size": size, "mode": mode, "padding_mode": padding_mode, "aligned": aligned
+    }  # fmt: skip
 
 
 def named_elements(x: np.ndarray, index: np.ndarray) -> np.ndarray:
@@ -408,6 +421,19 @@ INDEXING = {
         lambda index, source: summed(index, source, 7),
         gradient=False,
         scale=20,  # dozens of terms of size 2
+    ),
+    "grid_taps": Case(
+        lambda grid, **options: REGISTRY["grid_taps"](grid, **options),
+        (
+            Sample((Draw((2, 9, 2)),), taps_of((4, 5))),
+            Sample((Draw((2, 9, 2)),), taps_of((4, 5), "bicubic", "reflection")),
+            Sample((Draw((1, 7, 3)),), taps_of((2, 3, 4), "nearest", "border", True)),
+            Sample((Draw((2, 0, 2)),), taps_of((4, 5))),
+            Sample((Draw((1, 1, 2)),), taps_of((1, 1))),
+        ),
+        lambda grid, **options: grid_taps_reference(grid, **options),
+        gradient=False,
+        scale=8,  # weights are products of up to three
     ),
     "tap_sum": Case(
         tap_sum,

@@ -11,10 +11,11 @@ import warnings
 from collections.abc import Sequence
 
 from ... import ops
+from ...autograd.grad_mode import is_grad_enabled
 from ...autograd.tape import shown_as
 from ...base.dtype import int32
 from ...base.errors import ShapeError
-from ...base.shape import Shape
+from ...base.shape import Layout, Shape
 from ...dispatch.autocast_policy import (
     autocast_low_precision,
     autocast_promote_on_device,
@@ -22,7 +23,9 @@ from ...dispatch.autocast_policy import (
 from ...dispatch.diagnosis import need_flags
 from ...dispatch.replayable import replayable
 from ...kernels.shader_types import statistic_dtype
+from ...ops.indexing.grid_taps import grid_taps
 from ...ops.indexing.tap_sum import tap_sum
+from ...ops.reduce.common import in_storage
 from ...tensor.tensor import Tensor
 
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
@@ -135,6 +138,9 @@ def grid_sample(
     """
     aligned = _aligned("grid_sample", align_corners)
     _check(input, grid, mode, padding_mode)
+    differentiated = grid.needs_grad and is_grad_enabled()
+    if differentiated or type(grid.layout) is not Layout or not grid.numel():
+        return _sampled_by_operations(input, grid, mode, padding_mode, aligned)
     return _sampled(input, grid, mode, padding_mode, aligned)
 
 
@@ -142,6 +148,19 @@ def grid_sample(
 def _sampled(
     input: Tensor, grid: Tensor, mode: str, padding_mode: str, aligned: bool
 ) -> Tensor:
+    batch, channels, *size = input.layout.shape
+    out = grid.layout.shape[1:-1]
+    places = ops.reshape(in_storage(grid), (batch, math.prod(out), len(size)))
+    named, weights = grid_taps(places, tuple(size), mode, padding_mode, aligned)
+    pixels = ops.reshape(input, (batch, channels, math.prod(size)))
+    return ops.reshape(tap_sum(pixels, named, weights), (batch, channels, *out))
+
+
+@replayable
+def _sampled_by_operations(
+    input: Tensor, grid: Tensor, mode: str, padding_mode: str, aligned: bool
+) -> Tensor:
+    """Return what `_sampled` does, by operations that have gradients by the grid."""
     dims = len(input.layout.shape) - 2
     batch, channels, *size = input.layout.shape
     out = grid.layout.shape[1:-1]

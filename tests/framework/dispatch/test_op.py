@@ -66,6 +66,7 @@ NEVER_ALONE = {
     "batch_norm_tracked": "needs two values of each channel",
     "group_norm": "needs two values of each group",
     "fft_real": "takes pairs of real numbers",
+    "grid_taps": "a place has two coordinates",
     "fft_real_convolved": "takes pairs of real numbers",
     "linspace_like": "a line has two ends",
     "empty_result": "is for no elements",
