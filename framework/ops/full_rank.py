@@ -15,9 +15,10 @@ from . import triangular
 from .elementwise.cast import cast
 from .elementwise.compare import eq, logical_not, where
 from .factorization import WIDE, identity, singular_values, turned
-from .host_checks import is_any
+from .host_checks import largest_flag
 from .lu_solution import lu_inverse
 from .matmul.matmul import matmul
+from .movement.concat import stack
 from .movement.slice import select
 from .panel_qr import panel_qr, qr_by_kernel, svd_by_kernel
 from .reduce.minmax import amax
@@ -26,6 +27,8 @@ from .small_factors import is_small
 from .view import reshape
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..tensor.tensor import Tensor
 
 MARGIN = 2.0
@@ -52,18 +55,25 @@ class FullRank(NamedTuple):
     factors: tuple[Tensor, ...]
 
 
-def full_rank(x: Tensor, atol: float, rtol: float) -> FullRank | None:
-    """Return what kernels find of matrices, if no singular value is cut.
+def full_rank(
+    x: Tensor,
+    atol: float,
+    rtol: float,
+    finish: Callable[[FullRank], tuple[Tensor, ...]],
+) -> tuple[Tensor, ...] | None:
+    """Return what `finish` makes of matrices, if no singular value is cut.
 
     Or None, where one may be within the tolerances, or the kernels do not factorise
     such matrices, or find the singular values themselves. A flag is read, which waits
-    for the device.
+    for the device; the results are computed in the submission that finds out.
 
     Parameters
     ----------
     x : Tensor, shape (..., m, n)
     atol, rtol : float
         Absolute tolerance of singular values, and that relative to the largest.
+    finish : callable
+        Is given what kernels find of matrices of full rank.
     """
     rows, columns = x.layout.shape[-2:]
     if reads_are_refused() or not triangular.by_kernel(x):
@@ -85,7 +95,8 @@ def full_rank(x: Tensor, atol: float, rtol: float) -> FullRank | None:
         factors = (inverse, turned(q)) if rows >= columns else (q, turned(inverse))
     least = float(np.finfo(x.dtype.numpy).eps) * min(rows, columns)
     near = _may_be_cut(square, inverse, atol, rtol, least)
-    return None if is_any(near) else FullRank(square, inverse, factors)
+    found = finish(FullRank(square, inverse, factors))
+    return None if largest_flag(near, *found) else found
 
 
 def _may_be_cut(
@@ -136,24 +147,39 @@ def spectral_norm(x: Tensor) -> Tensor:
 
     The Gram matrix is squared until the largest element of its power is that power of
     the largest eigenvalue, but for a rounding. Roundings of later powers count less.
+    Powers are divided by that element before they leave the range.
     """
     rows, columns = x.layout.shape[-2:]
-    most = amax(x.abs(), _BOTH, True)
+    most, least = amax(x.abs(), _BOTH, True), min(rows, columns)
     ratio = _divided(x, most)
     across = turned(ratio)
     power = matmul(across, ratio) if rows >= columns else matmul(ratio, across)
-    eps = float(np.finfo(x.dtype.numpy).eps)
-    count = math.ceil(math.log2(max(math.log(min(rows, columns)), 1.0) / eps))
-    sizes = []
-    for number in range(count):
-        sizes.append(amax(power.abs(), _BOTH, True))
-        if number + 1 < count:
-            power = _divided(power, sizes[-1])
+    limits = np.finfo(x.dtype.numpy)
+    count = math.ceil(math.log2(max(math.log(least), 1.0) / float(limits.eps))) - 1
+    steps = _steps(least, int(limits.maxexp))
+    sizes = [(amax(power.abs(), _BOTH, True), 0)]
+    while count:
+        power = _divided(power, sizes[-1][0])
+        number = min(steps, count)
+        for _ in range(number):
             power = matmul(power, power)
-    size = sizes.pop()
-    for each in reversed(sizes):
-        size = each * size**0.5
+        sizes.append((amax(power.abs(), _BOTH, True), number))
+        count -= number
+    size, number = sizes.pop()
+    while sizes:
+        for _ in range(number):
+            size = size**0.5
+        each, number = sizes.pop()
+        size = each * size
     return amax(most * size**0.5, _BOTH)
+
+
+def _steps(size: int, exponent: int) -> int:
+    """Return how many squarings keep matrices of an order in range.
+
+    Their largest element is 1 at first, and no eigenvalue above the order.
+    """
+    return max(1, int(math.log2(exponent / math.log2(max(size, 2)))))
 
 
 def _divided(x: Tensor, size: Tensor) -> Tensor:
@@ -177,11 +203,17 @@ def largest_singular_values_spec(x: TensorSpec) -> TensorSpec:
 @composite(dtypes=WIDE, outputs=("largest", "least"))
 def extreme_singular_values(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the largest and the smallest singular values, without a gradient."""
-    found = full_rank(x, 0.0, 0.0)
+    found = full_rank(x, 0.0, 0.0, _extremes)
     if found is None:
         values = singular_values(x)
         return select(values, -1, 0), select(values, -1, values.layout.shape[-1] - 1)
-    return spectral_norm(found.square), 1.0 / spectral_norm(found.inverse)
+    largest, least = found
+    return largest, least
+
+
+def _extremes(found: FullRank) -> tuple[Tensor, Tensor]:
+    norms = spectral_norm(stack([found.square, found.inverse], 0))
+    return select(norms, 0, 0), 1.0 / select(norms, 0, 1)
 
 
 @extreme_singular_values.spec

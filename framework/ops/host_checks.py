@@ -36,9 +36,10 @@ def is_any(places: Tensor, beside: Tensor | None = None) -> bool:
     """
     if reads_are_refused():
         return False
+    few = _few(places)
     if beside is not None:
-        evaluate(getattr(beside, "whole", beside))
-    return bool(read(_few(places)).any())
+        evaluate(few, getattr(beside, "whole", beside))
+    return bool(read(few).any())
 
 
 def largest_flag(flags: Tensor, *beside: Tensor) -> int:
@@ -50,7 +51,7 @@ def largest_flag(flags: Tensor, *beside: Tensor) -> int:
         return 0
     few = _few(flags)
     if beside:
-        evaluate(*(getattr(each, "whole", each) for each in beside))
+        evaluate(few, *(getattr(each, "whole", each) for each in beside))
     return int(read(few).max(initial=0))
 
 

@@ -21,7 +21,7 @@ from .elementwise.compare import where
 from .elementwise.complex_numbers import conj
 from .factorization import WIDE, adjoint, turned
 from .factorization_results import Lstsq
-from .full_rank import full_rank
+from .full_rank import FullRank, full_rank
 from .linear_algebra import _matrix, _real, eigh, eigvalsh, svd, svdvals
 from .matmul.matmul import matmul
 from .reduce.common import place_dtype
@@ -122,11 +122,15 @@ def _full(A: Tensor) -> Tensor:  # noqa: N803
 @composite(dtypes=WIDE, outputs=("out", "rank"))
 def ranked_pseudo_inverse(x: Tensor, atol: float, rtol: float) -> tuple[Tensor, Tensor]:
     """Return pseudo-inverses of (..., m, n), and ranks (...), without a gradient."""
-    found = full_rank(x, atol, rtol)
+    found = full_rank(x, atol, rtol, _product)
     if found is None:
         return _by_singular_values(x, atol, rtol)
+    return found[0], _full(x)
+
+
+def _product(found: FullRank) -> tuple[Tensor]:
     left, *others = found.factors
-    return (matmul(left, *others) if others else left), _full(x)
+    return (matmul(left, *others) if others else left,)
 
 
 @ranked_pseudo_inverse.spec
@@ -143,13 +147,18 @@ def ranked_pseudo_inverse_spec(
 @composite(dtypes=WIDE, outputs=("out", "rank"))
 def least_squares_solution(a: Tensor, b: Tensor, rtol: float) -> tuple[Tensor, Tensor]:
     """Return A^+ B, and the ranks of (..., m, n) A, without a gradient."""
-    found = full_rank(a, 0.0, rtol)
+
+    def finish(found: FullRank) -> tuple[Tensor]:
+        solution = b
+        for each in reversed(found.factors):
+            solution = matmul(each, solution)
+        return (solution,)
+
+    found = full_rank(a, 0.0, rtol, finish)
     if found is None:
         inverse, rank = _by_singular_values(a, 0.0, rtol)
         return matmul(inverse, b), rank
-    for each in reversed(found.factors):
-        b = matmul(each, b)
-    return b, _full(a)
+    return found[0], _full(a)
 
 
 @least_squares_solution.spec
@@ -164,7 +173,7 @@ def least_squares_solution_spec(
 @composite(dtypes=WIDE)
 def ranks(x: Tensor, atol: float, rtol: float) -> Tensor:
     """Return the ranks (...) of (..., m, n)."""
-    if full_rank(x, atol, rtol) is not None:
+    if full_rank(x, atol, rtol, lambda _: ()) is not None:
         return _full(x)
     s = svdvals(x)
     return sum(s > _tolerance(x, s, atol, rtol), -1)
