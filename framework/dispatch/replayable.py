@@ -20,6 +20,7 @@ from ..base import inference, modes, trace_hooks
 from ..base.device import GpuDevice, on_device_removed
 from ..base.recent_cache import RecentCache
 from ..base.shape import Layout
+from ..codegen.ir.reductions import SMALL
 from ..eager.base_tensor import TensorCore
 from ..eager.node_recorder import NodeRecorder, RecordedCall, recorded_call_of
 from ..ir.lazy_graph import CacheKey, Value
@@ -68,8 +69,10 @@ _Cache = RecentCache[CacheKey, _CachedReplay]
 def replayable(function: F) -> F:
     """Decorate a function whose nodes depend on layouts, dtypes and arguments alone.
 
-    It neither reads elements nor warns, and its other effects are those that traces are
-    told of. What it wraps, as names that the graph shows, goes around it.
+    And on whether an element-wise op is about to make a large tensor, which reductions
+    compute on the way. It neither reads elements nor warns, and its other effects are
+    those that traces are told of. What it wraps, as names that the graph shows, goes
+    around it.
     """
     cache: _Cache = RecentCache(MOST_CALLS)
     on_device_removed(cache.clear)
@@ -89,6 +92,11 @@ def replayable(function: F) -> F:
                     return function(*args, **kwargs)
                 key = key and (*key, tuple([each.needs_grad for each in tensors]))
                 break
+        for tensor in tensors:
+            value = tensor.array.value
+            if value.node is not None and value.numel > SMALL:
+                key = key and (*key, *map(_is_about_to_be_made, tensors))
+                break
         cached = cache[key]
         if cached is None or cached.generation != cached.device.generation:
             return _first(function, args, kwargs, (cache, key, tensors))
@@ -105,6 +113,13 @@ def replayable(function: F) -> F:
         return answer if cached.results is tuple else cached.results(*answer)
 
     return cast(F, replayed)
+
+
+def _is_about_to_be_made(tensor: TensorCore) -> bool:
+    """Return whether an element-wise op is about to make a large tensor."""
+    value = tensor.array.value
+    node = value.node
+    return node is not None and node.op.is_elementwise and value.numel > SMALL
 
 
 def _is_plain_tape(tensors: Sequence[TensorCore]) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ...base.dtype import float32
 from ...base.errors import ShapeError
 from ...base.shape import broadcast_shapes
+from ...dispatch.replayable import replayable
 from ..elementwise.binary import add, mul, sub
 from ..elementwise.cast import cast, need_one_dtype
 from ..elementwise.compare import eq, isfinite, isnan, le, logical_and, logical_or
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 
+@replayable
 def isclose(
     x: Tensor,
     other: Tensor,
@@ -90,7 +92,14 @@ def allclose(
     ShapeError, DTypeError
         As `isclose`.
     """
-    return bool(all(isclose(x, other, rtol, atol, equal_nan)).item())
+    return bool(_all_close(x, other, rtol, atol, equal_nan).item())
+
+
+@replayable
+def _all_close(
+    x: Tensor, other: Tensor, rtol: float, atol: float, equal_nan: bool
+) -> Tensor:
+    return all(isclose(x, other, rtol, atol, equal_nan))
 
 
 def equal(x: Tensor, other: Tensor) -> bool:
@@ -102,7 +111,15 @@ def equal(x: Tensor, other: Tensor) -> bool:
         Dtypes promote; NaN equals nothing. That integers in the same memory are equal
         is known without them.
     """
-    exact = x.dtype is other.dtype and not x.dtype.is_differentiable
+    if x.layout.shape != other.layout.shape:
+        return False
+    dtype = x.array.value.dtype
+    exact = dtype is other.array.value.dtype and not dtype.is_differentiable
     if exact and x.is_set_to(other):
         return True
-    return x.layout.shape == other.layout.shape and bool(all(eq(x, other)).item())
+    return bool(_all_equal(x, other).item())
+
+
+@replayable
+def _all_equal(x: Tensor, other: Tensor) -> Tensor:
+    return all(eq(x, other))

@@ -16,6 +16,7 @@ from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, normalize_dim, normalize_dims, reduced_dims
 from ...base.validation import as_int
 from ...dispatch.declare import primitive
+from ...dispatch.replayable import replayable
 from ...eager.base_tensor import TensorCore
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.reduce import kept_shape, reduce_dispatches, stateful, sum_like
@@ -197,6 +198,7 @@ def extremes(
     return least, greatest
 
 
+@replayable
 def amax(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return the largest element over dimensions; NaN if there is one.
 
@@ -221,6 +223,7 @@ def amax(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     return _over("amax", _amax, x, dim, keepdim, "AmaxBackward0")
 
 
+@replayable
 def amin(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return the smallest element over dimensions; NaN if there is one.
 
@@ -245,6 +248,7 @@ def amin(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     return _over("amin", _amin, x, dim, keepdim, "AminBackward0")
 
 
+@replayable
 def any(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return whether an element over dimensions is not 0, as bool; NaN is not 0.
 
@@ -264,6 +268,7 @@ def any(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     return _holds("any", _amax, x, dim, keepdim, False)
 
 
+@replayable
 def all(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return whether every element over dimensions is not 0, as bool; NaN is not 0.
 
@@ -396,6 +401,7 @@ def _position(
     return finish(indexed, x.layout.shape, dims, keepdim)
 
 
+@replayable
 def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Return the position of the largest element along `dim`, or in the flat tensor.
 
@@ -421,6 +427,7 @@ def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     return _position("argmax", _argmax, x, dim, keepdim)
 
 
+@replayable
 def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Return the position of the smallest element along `dim`, or in the flat tensor.
 
@@ -538,6 +545,7 @@ def max(x: Tensor) -> Tensor: ...
 def max(x: Tensor, dim: Tensor) -> Tensor: ...
 @overload
 def max(x: Tensor, dim: int, keepdim: bool = False) -> ValuesIndices: ...
+@replayable
 def max(
     x: Tensor, dim: Tensor | int | None = None, keepdim: bool = False
 ) -> Tensor | ValuesIndices:
@@ -577,6 +585,7 @@ def min(x: Tensor) -> Tensor: ...
 def min(x: Tensor, dim: Tensor) -> Tensor: ...
 @overload
 def min(x: Tensor, dim: int, keepdim: bool = False) -> ValuesIndices: ...
+@replayable
 def min(
     x: Tensor, dim: Tensor | int | None = None, keepdim: bool = False
 ) -> Tensor | ValuesIndices:

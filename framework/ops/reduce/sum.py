@@ -218,6 +218,7 @@ def accumulable(x: Tensor, dtype: DType) -> Tensor:
 
 
 @autocast_float32_on_device
+@replayable
 def sum(
     x: Tensor,
     dim: Dims = None,
@@ -299,6 +300,7 @@ def _number_sum_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * cast(eq(x, x), grad.dtype)
 
 
+@replayable
 def mean(
     x: Tensor,
     dim: Dims = None,
@@ -386,6 +388,7 @@ def nanmean(
     return sums / total(numbers, dims, keepdim, sums.dtype, mapping="is_number")
 
 
+@replayable
 def count_nonzero(x: Tensor, dim: Dims = None) -> Tensor:
     """Return how many elements are not 0, over dimensions or all; NaN is not 0.
 
@@ -515,6 +518,7 @@ def _complex_product(x: Tensor, dims: tuple[int, ...]) -> Tensor:
 
 
 @autocast_float32
+@replayable
 def prod(
     x: Tensor,
     dim: Dims = None,

@@ -9,6 +9,7 @@ import pytest
 
 import vkbackend
 import vkbackend.framework as fw
+from vkbackend.framework.codegen.ir.reductions import SMALL
 from vkbackend.framework.dispatch.replayable import replayable
 from vkbackend.framework.ops.shape_constant import shape_constant
 
@@ -54,6 +55,18 @@ def test_two_calls_run_and_the_others_are_replayed(place: Any) -> None:
     function.run(fw.ones((6, 2), device=place)[:, 0], 3, add=2)
     function.run(fw.ones(6), 3, add=2)
     assert function.calls == 5
+
+
+def test_what_is_about_to_be_made_is_reduced_on_the_way(place: Any) -> None:
+    """A large tensor is, in a call of its own."""
+    counted = Counted(lambda x: x.sum())
+    x = fw.ones(SMALL + 1, device=place)
+    for made, calls in ((False, 2), (True, 4), (False, 4), (True, 4)):
+        for _ in range(3):
+            fw.eval()
+            given = x * 2 if made else x
+            assert counted.run(given).item() == (SMALL + 1) * (1 + made)
+        assert counted.calls == calls
 
 
 def test_named_results_and_constants(place: Any) -> None:
