@@ -77,7 +77,7 @@ class DType:
         """The NumPy dtype that element-wise ops compute in on the host."""
         return np.dtype(np.float32) if self is float16 else self.numpy
 
-    @property
+    @functools.cached_property
     def limits(self) -> tuple[int, int]:
         """Smallest and largest number that a bool or integer dtype holds."""
         if self.kind == "bool":
@@ -87,32 +87,32 @@ class DType:
             return 0, (1 << bits) - 1
         return -(1 << bits - 1), (1 << bits - 1) - 1
 
-    @property
+    @functools.cached_property
     def storage_feature(self) -> str | None:
         """The `DeviceInfo` field that a shader needs whose buffers have this type."""
         return {1: "storage_8bit", 2: "storage_16bit"}.get(self.itemsize, self.feature)
 
-    @property
+    @functools.cached_property
     def is_float(self) -> bool:
         """Whether it is a float dtype."""
         return self.kind == "float"
 
-    @property
+    @functools.cached_property
     def is_differentiable(self) -> bool:
         """Whether gradients can flow through it."""
         return self.kind in ("float", "complex")
 
-    @property
+    @functools.cached_property
     def is_floating_point(self) -> bool:
         """Whether it is a float dtype."""
         return self.kind == "float"
 
-    @property
+    @functools.cached_property
     def is_complex(self) -> bool:
         """Whether its numbers are complex."""
         return self.kind == "complex"
 
-    @property
+    @functools.cached_property
     def is_signed(self) -> bool:
         """Whether it has negative numbers."""
         return self.kind in ("int", "float", "complex")

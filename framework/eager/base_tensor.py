@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 import weakref
 from copy import deepcopy
@@ -309,11 +310,11 @@ class TensorCore:
 
     def numel(self) -> int:
         """Return the number of elements."""
-        return self.layout.numel
+        return math.prod(self.layout.shape)
 
     def nelement(self) -> int:
         """Return the number of elements."""
-        return self.layout.numel
+        return math.prod(self.layout.shape)
 
     def dim(self) -> int:
         """Return the number of dimensions."""
@@ -528,7 +529,7 @@ class TensorCore:
         ShapeError
             If the tensor has not exactly one element.
         """
-        if self.layout.numel != 1:
+        if math.prod(self.layout.shape) != 1:
             raise ShapeError(
                 f"item: the tensor has shape {tuple(self.shape)}; it must have one"
                 " element"
