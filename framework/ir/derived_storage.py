@@ -12,7 +12,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -20,6 +19,8 @@ from ..base import trace_hooks
 from ..base.dtype import DType
 from ..base.shape import Layout
 from .lazy_graph import Array, Failed, PinnedValue, Value, notify
+
+_Known = dict["Derivation", "weakref.ref[DerivedArray]"]
 
 _value: Any = Array.__dict__["value"]
 
@@ -120,7 +121,7 @@ class DerivedArray(Array):
         self.source = source
         self.derivation = derivation
         self.former = None
-        self.trace = trace_hooks.listener()
+        self.trace = trace_hooks.listener() if trace_hooks.running else None
         self._twin: DerivedArray | None = None
         self._taken: Value | None = None
         self._count = -1
@@ -230,22 +231,32 @@ class DerivedArray(Array):
             notify(value, grew=False)
 
 
-_derived: WeakKeyDictionary[Array, dict[Derivation, weakref.ref[DerivedArray]]] = (
-    WeakKeyDictionary()
-)
+_derived: dict[int, tuple[weakref.ref[Array], _Known]] = {}
+"""Storages that follow from others, by the others' `id` while these live."""
 
 
 def derived_array(source: Array, derivation: Derivation) -> DerivedArray:
     """Return the storage that follows from another one; the same one while it lives."""
-    known = _derived.get(source)
-    if known is None:
-        known = _derived.setdefault(source, {})
+    entry = _derived.get(id(source))
+    known = _known_of(source) if entry is None else entry[1]
     reference = known.get(derivation)
     found = None if reference is None else reference()
-    if found is None or found.trace is not trace_hooks.listener():
+    trace = trace_hooks.listener() if trace_hooks.running else None
+    if found is None or found.trace is not trace:
         found = DerivedArray(source, derivation)
         known[derivation] = weakref.ref(found)
     return found
+
+
+def _known_of(source: Array) -> _Known:
+    """Return where the storages that follow from another one are noted."""
+    place = id(source)
+
+    def forget(_: weakref.ref[Array]) -> None:
+        _derived.pop(place, None)
+
+    # Another thread may be as far.
+    return _derived.setdefault(place, (weakref.ref(source, forget), {}))[1]
 
 
 def source_of(array: Array) -> Array:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...autograd.tape import shown_as
-from ...base.dtype import COMPLEX, NUMERIC, DType, float32, float64
+from ...base.dtype import NUMERIC, DType, float32, float64
 from ...base.errors import DTypeError
 from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...dispatch.declare import elementwise
@@ -211,7 +211,7 @@ def conj(input: Tensor) -> Tensor:
     input : Tensor, any shape
         Any dtype.
     """
-    return conj_physical(input) if input.dtype.is_complex else input
+    return conj_physical(input) if input.array.value.dtype.is_complex else input
 
 
 def by_parts(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -221,7 +221,7 @@ def by_parts(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 def need_complex(name: str, x: Tensor) -> None:
     """Raise `DTypeError` if a tensor is not complex."""
-    if x.dtype not in COMPLEX:
+    if not x.array.value.dtype.is_complex:
         raise DTypeError(
             f"{name}: the tensor is {x.dtype.name}; it must be complex64 or complex128"
         )
@@ -229,7 +229,8 @@ def need_complex(name: str, x: Tensor) -> None:
 
 def need_parts(name: str, x: Tensor) -> None:
     """Raise `DTypeError` if a tensor's elements are no parts of complex numbers."""
-    if x.dtype not in (float32, float64):
+    dtype = x.array.value.dtype
+    if dtype is not float32 and dtype is not float64:
         raise DTypeError(
             f"{name}: the tensor is {x.dtype.name}; it must be float32 or float64,"
             " whose complex dtypes there are"

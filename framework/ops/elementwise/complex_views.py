@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...autograd.tape import shown_as
+from ...autograd.tape import show_as
 from ...base import trace_hooks
-from ...base.device import Device, GpuDevice
-from ...base.dtype import COMPLEX, complex128, float64
+from ...base.device import Device, GpuDevice, on_device_removed
+from ...base.dtype import COMPLEX, complex128, float32
 from ...base.errors import ShapeError
 from ...base.shape import Layout, interned
 from ...dispatch import batching
@@ -146,23 +146,23 @@ class NumberDerivation(ComponentDerivation):
         return pair_layout(layout)
 
 
-@functools.lru_cache(maxsize=64)
-def _derivation(part: str, device: Device, kind: type[Any]) -> ComponentDerivation:
-    made = NumberDerivation if part == "numbers" else ComponentDerivation
-    return made(part, device, kind)
-
-
-_plain: dict[Any, Any] = {}
-"""Classes of plain tensors, by those that derive from them."""
+_derivations: dict[tuple[type[Any], Device, str], ComponentDerivation] = {}
+"""Derivations by class of the tensor, device and part."""
+on_device_removed(_derivations.clear)
 
 
 def _derivation_for(x: Tensor, part: str) -> ComponentDerivation:
-    kind: Any = type(x)
-    plain = _plain.get(kind)
-    if plain is None:
-        kinds: list[Any] = [each for each in kind.__mro__ if "results" in vars(each)]
-        plain = _plain[kind] = kinds[-1]
-    return _derivation(part, x.device, plain)
+    found = _derivations.get((type(x), x.device, part))
+    return found or _new_derivation(type(x), x.device, part)
+
+
+def _new_derivation(kind: type[Any], device: Device, part: str) -> ComponentDerivation:
+    """Return a derivation; classes that derive from plain tensors share those' own."""
+    kinds: list[Any] = [each for each in kind.__mro__ if "results" in vars(each)]
+    made = NumberDerivation if part == "numbers" else ComponentDerivation
+    found = made(part, device, kinds[-1])
+    shared = _derivations.setdefault((kinds[-1], device, part), found)
+    return _derivations.setdefault((kind, device, part), shared)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -230,8 +230,9 @@ def _view(x: Tensor, part: str) -> Tensor:
         value = array.value
         if value.node is None and value.buffer is not None:
             found: Tensor = view_of(x, _layout_in_memory(x.layout, part), True)
-            whole = "numbers" if part == "numbers" else "pairs"
-            found.array = derived_array(array, _derivation_for(x, whole))
+            key = type(x), x.device, "numbers" if part == "numbers" else "pairs"
+            derivation = _derivations.get(key) or _new_derivation(*key)
+            found.array = derived_array(array, derivation)
             return found
     return _component_view(x, part)
 
@@ -252,12 +253,12 @@ def view_as_real(input: Tensor) -> Tensor:
     DTypeError
         If `input` is not complex.
     """
-    need_complex("view_as_real", input)
+    if not input.array.value.dtype.is_complex:
+        need_complex("view_as_real", input)
     return _view(input, "pairs")
 
 
 @autocast_float32_on_host
-@shown_as("ViewAsComplexBackward0", "input")
 def view_as_complex(input: Tensor) -> Tensor:
     """Return a view of the numbers whose parts the last dimension holds.
 
@@ -277,17 +278,31 @@ def view_as_complex(input: Tensor) -> Tensor:
         If the last dimension is not of size 2, or the parts of a number are not beside
         each other in the storage, or a number does not begin at an even place of it.
     """
-    need_parts("view_as_complex", input)
-    shape, strides, offset = input.layout
-    array = input.array
-    if array.value.dtype is float64 and isinstance(input.device, GpuDevice):
-        need_feature("view_as_complex", complex128, input.device)
+    array, layout = input.array, input.layout
+    if array.value.dtype is not float32:
+        need_parts("view_as_complex", input)
+        if isinstance(input.device, GpuDevice):
+            need_feature("view_as_complex", complex128, input.device)
+    apart = type(array) is DerivedArray and array.derivation.part != "pairs"
+    _need_pairs(layout, apart)
+    out = _view(input, "numbers")
+    if out.grad_node is not None:
+        show_as(out, "ViewAsComplexBackward0", input)
+    return out
+
+
+@functools.lru_cache(maxsize=1024)
+def _need_pairs(layout: Layout, apart: bool) -> None:
+    """Raise `ShapeError` unless a layout is of pairs, beside each other.
+
+    `apart` are real numbers of which the storage has but one of each pair.
+    """
+    shape, strides, offset = layout
     if not shape or shape[-1] != 2:
         raise ShapeError(
             f"view_as_complex: the shape is {tuple(shape)}; the last size must be 2"
         )
-    apart = type(array) is DerivedArray and array.derivation.part != "pairs"
-    if input.numel() and (
+    if 0 not in shape and (
         apart
         or strides[-1] != 1
         or offset % 2
@@ -297,7 +312,6 @@ def view_as_complex(input: Tensor) -> Tensor:
             f"view_as_complex: the strides are {strides} and the offset is {offset};"
             " the last stride must be 1, all others even; use x.contiguous()"
         )
-    return _view(input, "numbers")
 
 
 def real(input: Tensor) -> Tensor:
@@ -308,7 +322,7 @@ def real(input: Tensor) -> Tensor:
     input : Tensor
         Any shape and dtype.
     """
-    return _view(input, "real") if input.dtype.is_complex else input
+    return _view(input, "real") if input.array.value.dtype.is_complex else input
 
 
 def imag(input: Tensor) -> Tensor:
@@ -324,5 +338,6 @@ def imag(input: Tensor) -> Tensor:
     DTypeError
         If `input` is not complex.
     """
-    need_complex("imag", input)
+    if not input.array.value.dtype.is_complex:
+        need_complex("imag", input)
     return _view(input, "imag")
