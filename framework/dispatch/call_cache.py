@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from ..base.recent_cache import RecentCache
 from ..base.symbolic_number import live
 from ..eager.base_tensor import TensorCore
-from ..eager.node_recorder import recorded_result, tensor_holding
+from ..eager.node_recorder import recorded_result, recorded_results
 from ..ir.lazy_graph import (
     EXACT_TYPES,
     INTEGERS,
     PLAIN,
     CacheKey,
-    Node,
     Value,
     cache_key,
 )
-from ..scheduler.scheduler import append
 
 if TYPE_CHECKING:
     from ..autograd.saved_tensors import TapeRecorder
@@ -158,12 +156,4 @@ class CachedNode(NamedTuple):
                 values = tuple([each.array.value for each in tensors])
             if len(signature.outputs) == 1:
                 return (recorded_result(signature, values, (), kind, device),)
-            node = Node(signature, values)
-            outputs = tuple(
-                [
-                    tensor_holding(kind, value, layout, device)
-                    for value, layout in zip(node.outputs, signature.layouts)
-                ]
-            )
-            append(device, node)
-        return outputs
+            return recorded_results(signature, values, kind, device)

@@ -70,6 +70,47 @@ def recorded_result(
     return tensor
 
 
+def recorded_results(
+    signature: NodeSignature,
+    values: tuple[Value, ...],
+    kind: type[Any],
+    device: GpuDevice,
+) -> tuple[Any, ...]:
+    """Append a node with any number of outputs; return these, see `recorded_result`."""
+    node = _new(Node)
+    node.signature = signature
+    node.values = values
+    node.numbers = ()
+    node.arrays = ()
+    outputs, tensors = [], []
+    version = inference.first_version() if inference.blocks else 0
+    for made, layout in zip(signature.outputs, signature.layouts):
+        value = _new(Value)
+        value.numel, value.dtype = made
+        value.node = node
+        value.buffer = None
+        value.external_refs = 1
+        outputs.append(value)
+        array = _new(Array)
+        array.value = value
+        array.version = version
+        array.former = None
+        tensor = _new(kind)
+        tensor.array = array
+        tensor.layout = layout
+        tensor.device = device
+        tensor.needs_grad = False
+        tensor.own_grad = None
+        tensor.grad_node = None
+        tensor.grad_index = 0
+        tensor.hooks = None
+        tensor.views = None
+        tensors.append(tensor)
+    node.outputs = tuple(outputs)
+    append(device, node)
+    return tuple(tensors)
+
+
 def tensor_holding(
     kind: type[Any], value: Value, layout: Layout, device: GpuDevice
 ) -> Any:

@@ -47,6 +47,7 @@ NEVER_EMPTY = {
     "median": "there is no median of nothing",
     "batch_norm_train": "needs two values of each channel",
     "batch_norm_tracked": "needs two values of each channel",
+    "ends": "its callers answer for no elements",
     "softmax_terms": "its callers answer for no elements",
     "split_softmax": "its callers answer for no elements",
     "split_layer_norm": "its callers answer for no elements",
@@ -456,7 +457,7 @@ def while_changed(
         for module, name in (
             (op, "append"),
             (elementwise, "recorded_result"),
-            (call_cache, "append"),
+            (call_cache, "recorded_results"),
             (call_cache, "recorded_result"),
             (node_recorder, "recorded_result"),
             (node_recorder, "append_all"),
