@@ -245,6 +245,18 @@ REDUCE = {
         gradient=False,
         exact=True,
     ),
+    "ends": Case(
+        lambda x: REGISTRY["ends"](x.detach(), tuple(range(x.ndim))),
+        (
+            sample((3, 7, 37)),
+            sample((11, 1031)),
+            sample((4099, 3)),
+            sample((1,)),
+        ),
+        lambda x: np.array([np.min(x), np.max(x)]),
+        gradient=False,
+        exact=True,
+    ),
     "argmax": position("argmax"),
     "argmin": position("argmin"),
     "max": chosen("max"),

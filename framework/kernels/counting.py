@@ -48,9 +48,11 @@ MOST_COORDINATES = 8
 
 
 def bincount_dispatches(
-    gpu: DeviceInfo, numbers: StridedSpec, size: int
+    gpu: DeviceInfo, numbers: StridedSpec, size: int, counts: DType
 ) -> list[Dispatch]:
     """Return the dispatches that count the numbers from 0 to `size` - 1.
+
+    `counts` is int32, or int64, whose upper words stay 0.
 
     Where it fits, each workgroup has copies of the histogram in shared memory, whose
     sums it adds to the result. A software device has no use for them.
@@ -72,9 +74,11 @@ def bincount_dispatches(
     push: dict[str, Argument] = {"numbers": "numbers", "out_": "out"}
     push |= {"numel": numel, "size": size, "invocations": invocations}
     kernel = "sort/bincount"
-    clear = linear_dispatch(kernel, size, push, {"PASS": 0}, workgroup=workgroup)
+    step = counts.itemsize // 4
+    first = {"PASS": 0, "STEP": step}
+    clear = linear_dispatch(kernel, size, push, first, workgroup=workgroup)
     constants = {"LOCAL_X": workgroup, "PASS": 1, "PRIVATE": copies, "SLOTS": slots}
-    constants |= {"WORDS": numbers.dtype.itemsize // 4}
+    constants |= {"WORDS": numbers.dtype.itemsize // 4, "STEP": step}
     return [clear, Dispatch(kernel, grid, push, constants, {})]
 
 
@@ -201,14 +205,19 @@ def _counts_and(
     out: str = "out",
     total: str | None = None,
 ) -> list[Dispatch]:
-    """Return dispatches that count, and a compaction that works from the counts."""
+    """Return dispatches that count, and a compaction that works from the counts.
+
+    A single tile has none before it, and counts for itself.
+    """
     starts = Scratch("starts", 4 * nonzero_tiles(mask.numel))
     number: Argument = total or Scratch("total", 4)
-    software = not gpu.target.hides_latency
-    adds = _tiles(gpu, mask) <= (SOFTWARE_ADDED_TILES if software else ADDED_TILES)
+    software, tiles = not gpu.target.hides_latency, _tiles(gpu, mask)
+    adds = tiles <= (SOFTWARE_ADDED_TILES if software else ADDED_TILES)
     push = {**step.push, "starts": starts, "total": number, "out_": out}
     constants = {**step.constants, "ADDS": int(adds)}
     following = dataclasses.replace(step, push=push, constants=constants)
+    if tiles == 1:
+        return [following]
     return [*_counted(gpu, mask, starts, number, adds), following]
 
 

@@ -1,10 +1,10 @@
 // Bin counts of the integers from 0 on
 // grid    pass 0: one invocation per count, pass 1: one per share of numbers, linear
 // in      numbers (numel), integers of WORDS words; others than those counted are left out
-// out     out_ (size) int32
+// out     out_ (size) int32, or int64 if STEP is 2
 // consts  PASS: 0 clears, 1 counts; PRIVATE: copies of the counts in shared memory, 0
 //         counts in the result; SLOTS: counts in shared memory, PRIVATE * (size | 1);
-//         WORDS
+//         WORDS; STEP: words of a count
 // source  sums of integers do not depend on the order of atomics
 // lint    atomic-in-loop: each number is a count of its own; copies in shared memory
 //         keep them apart
@@ -17,6 +17,7 @@ layout(constant_id = 3) const uint PASS = 0;
 layout(constant_id = 4) const uint PRIVATE = 0;
 layout(constant_id = 5) const uint SLOTS = 1;
 layout(constant_id = 6) const uint WORDS = 1;
+layout(constant_id = 7) const uint STEP = 1;
 
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict buffer Counts {
     int at[];
@@ -34,7 +35,7 @@ shared int own[SLOTS];
 void count(Counts out_, int number, uint size, uint copy_at) {
     if (number < 0 || uint(number) >= size) return;
     if (PRIVATE == 0)
-        atomicAdd(out_.at[number], 1);
+        atomicAdd(out_.at[uint(number) * STEP], 1);
     else
         atomicAdd(own[copy_at + uint(number)], 1);
 }
@@ -53,7 +54,9 @@ void main() {
     uint size = push.size, numel = push.numel, step = push.invocations;
     uint at = gl_LocalInvocationIndex;
     if (PASS == 0) {
-        if (invocation < size) out_.at[invocation] = 0;
+        if (invocation >= size) return;
+        out_.at[invocation * STEP] = 0;
+        if (STEP == 2) out_.at[invocation * STEP + 1] = 0;
         return;
     }
     // Neighbours count in different copies, and in different banks, so that equal
@@ -84,6 +87,6 @@ void main() {
     for (uint bin = at; bin < size; bin += gl_WorkGroupSize.x) {
         int sum = 0;
         for (uint k = 0; k < PRIVATE; ++k) sum += own[k * pitch + bin];
-        if (sum != 0) atomicAdd(out_.at[bin], sum);
+        if (sum != 0) atomicAdd(out_.at[bin * STEP], sum);
     }
 }

@@ -147,34 +147,34 @@ def _true_elements_reference(
 
 
 @primitive(dtypes={"x": STORED, "mask": BOOL}, outputs=("elements", "total"), typed="x")
-def _counted_elements(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+def counted_elements(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """Return the elements where the mask is true, and how many of them are."""
 
 
-@_counted_elements.spec
-def _counted_elements_spec(
+@counted_elements.spec
+def counted_elements_spec(
     x: TensorSpec, mask: TensorSpec
 ) -> tuple[TensorSpec, TensorSpec]:
     return TensorSpec((mask.numel,), x.dtype), TensorSpec((1,), int32)
 
 
-@_counted_elements.kernel
-def _counted_elements_kernel(
+@counted_elements.kernel
+def counted_elements_kernel(
     gpu: DeviceInfo, x: StridedSpec, mask: StridedSpec
 ) -> list[Dispatch]:
     return counted_elements_dispatches(gpu, x, mask)
 
 
-@_counted_elements.vjp
-def _counted_elements_vjp(
+@counted_elements.vjp
+def counted_elements_vjp(
     grad: Tensor, mask: Tensor, x_spec: TensorSpec
 ) -> tuple[Tensor, None]:
     zeros = fill_like(grad, x_spec.shape, 0, x_spec.dtype)
     return masked_store(zeros, mask, grad, UNCHECKED), None
 
 
-@_counted_elements.reference
-def _counted_elements_reference(
+@counted_elements.reference
+def counted_elements_reference(
     x: np.ndarray, mask: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     total = np.array([np.count_nonzero(mask)], np.int32)
@@ -353,8 +353,7 @@ def true_elements(x: Tensor, mask: Tensor) -> Tensor:
     """
     # The gradient of a part of the room would be as large as that.
     if _has_room(mask, 0 if x.requires_grad else x.dtype.itemsize):
-        elements, total = _counted_elements(x, mask)
-        return _fitted(elements, 0, int(total.item()), mask.numel())
+        return first_counted(*counted_elements(x, mask))
     starts, total = _nonzero(mask)
     return _true_elements(x, mask, starts, int(total.item()))
 
@@ -366,7 +365,7 @@ def true_coordinates(mask: Tensor, shape: Shape, rows: bool, dtype: DType) -> Te
     """
     if _has_room(mask, len(shape) * dtype.itemsize):
         found, total = _counted_coordinates(mask, shape, rows, dtype)
-        return _fitted(found, 0 if rows else 1, int(total.item()), mask.numel())
+        return first_counted(found, total, 0 if rows else 1)
     starts, total = _nonzero(mask)
     return _true_coordinates(mask, starts, int(total.item()), shape, rows, dtype)
 
@@ -384,10 +383,18 @@ def _has_room(mask: Tensor, size: int) -> bool:
     return 0 < size * numel <= memory // ROOM_SHARE
 
 
-def _fitted(found: Tensor, dim: int, total: int, room: int) -> Tensor:
-    """Return the first `total` places along a dimension, of a result with room."""
-    part = narrow(found, dim, 0, total)
-    return part if room <= max(FEW, LEAST_FILLED * total) else copy(part)
+def first_counted(found: Tensor, total: Tensor, dim: int = 0) -> Tensor:
+    """Return as many places of a result with room as were counted; waits for that."""
+    count = int(total.item())
+    part = narrow(found, dim, 0, count)
+    room = found.layout.shape[dim]
+    return part if room <= max(FEW, LEAST_FILLED * count) else copy(part)
+
+
+def is_listed_at_once(x: Tensor) -> bool:
+    """Return whether `counted_elements` may list elements of `x`, which has some."""
+    listed = x.dtype in ANY and moves_elements(x)
+    return listed and 0 < x.numel() and _has_room(x, x.dtype.itemsize)
 
 
 def moves_elements(x: Tensor) -> bool:

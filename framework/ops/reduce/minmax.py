@@ -18,7 +18,7 @@ from ...base.validation import as_int
 from ...dispatch.declare import primitive
 from ...dispatch.replayable import replayable
 from ...eager.base_tensor import TensorCore
-from ...ir.kernel_call import Argument, Dispatch, StridedSpec
+from ...ir.kernel_call import Argument, BufferOffset, Dispatch, StridedSpec
 from ...kernels.reduce import kept_shape, reduce_dispatches, stateful, sum_like
 from ...kernels.reduce_variants import reduce_candidates
 from ...kernels.shader_types import place_defines
@@ -26,7 +26,9 @@ from ..elementwise.cast import cast
 from ..elementwise.compare import eq, maximum, minimum, ne
 from ..elementwise.unary import lazy_copy
 from ..indexing.scatter import scatter
+from ..movement.concat import stack
 from ..source import fill_like
+from ..view import reshape
 from .common import (
     as_dtype_of,
     as_places,
@@ -176,6 +178,32 @@ def _minmax_reference(
     return _amin_reference(x, dims), _amax_reference(x, dims)
 
 
+@primitive(dtypes=ANY, strided=True, typed="x")
+def _ends(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Return the smallest and the largest of all elements."""
+
+
+@_ends.spec
+def _ends_spec(x: TensorSpec, dims: tuple[int, ...]) -> TensorSpec:
+    return TensorSpec((2,), x.dtype)
+
+
+@_ends.kernel
+def _ends_kernel(
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...]
+) -> list[Dispatch]:
+    both: dict[str, Argument] = {"least": "out"}
+    both["greatest"] = BufferOffset("out", x.dtype.itemsize)
+    return reduce_dispatches(
+        gpu, stateful("reduce/minmax", x.dtype, 2, both, {}), x, dims
+    )
+
+
+@_ends.reference
+def _ends_reference(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
+    return np.array([np.min(x), np.max(x)])
+
+
 def extremes(
     name: str, x: Tensor, dim: Dims = None, keepdim: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -196,6 +224,18 @@ def extremes(
         for each in found
     )
     return least, greatest
+
+
+def ends_of(name: str, x: Tensor) -> Tensor:
+    """Return the smallest and the largest element, side by side for one read."""
+    dims = tuple(range(len(x.layout.shape)))
+    need_elements(name, x.spec, dims)
+    if not dims:
+        x, dims = reshape(x, (1,)), (0,)
+    source = in_storage(x)
+    if in_two_steps(source, dims) is not None:
+        return stack([amin(x), amax(x)])
+    return as_dtype_of(_ends(*readable(source, dims)), x.dtype)
 
 
 @replayable

@@ -15,6 +15,7 @@ from ...base.shape import TensorSpec
 from ...base.validation import as_int
 from ...codegen.ir.reductions import SMALL
 from ...dispatch.declare import primitive
+from ...dispatch.replayable import replayable
 from ...eager.base_tensor import evaluate
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.counting import bincount_dispatches
@@ -22,10 +23,9 @@ from ..elementwise.cast import cast
 from ..elementwise.compare import clamp_max, clamp_min, eq, logical_and, where
 from ..elementwise.unary import floor, lazy_copy
 from ..indexing.scatter import index_add
-from ..movement.concat import stack
 from ..movement.slice import narrow
 from ..reduce.common import as_dtype_of, whole_dtype
-from ..reduce.minmax import amax, amin, extremes
+from ..reduce.minmax import amax, amin, ends_of, extremes
 from ..source import fill_like
 from ..view import flatten
 
@@ -36,24 +36,24 @@ if TYPE_CHECKING:
 
 
 @primitive(dtypes=(int32, int64))
-def _bincount(numbers: Tensor, size: int) -> Tensor:
-    """Return how often each number from 0 to `size` - 1 occurs, as int32."""
+def _bincount(numbers: Tensor, size: int, counts: DType = int32) -> Tensor:
+    """Return how often each number from 0 to `size` - 1 occurs, as int32 or int64."""
 
 
 @_bincount.spec
-def _bincount_spec(numbers: TensorSpec, size: int) -> TensorSpec:
-    return TensorSpec((size,), int32)
+def _bincount_spec(numbers: TensorSpec, size: int, counts: DType) -> TensorSpec:
+    return TensorSpec((size,), counts)
 
 
 @_bincount.kernel
 def _bincount_kernel(
-    gpu: DeviceInfo, numbers: StridedSpec, size: int
+    gpu: DeviceInfo, numbers: StridedSpec, size: int, counts: DType
 ) -> list[Dispatch]:
-    return bincount_dispatches(gpu, numbers, size)
+    return bincount_dispatches(gpu, numbers, size, counts)
 
 
 @_bincount.reference
-def _bincount_reference(numbers: np.ndarray, size: int) -> np.ndarray:
+def _bincount_reference(numbers: np.ndarray, size: int, counts: DType) -> np.ndarray:
     flat = numbers.reshape(-1)
     return np.bincount(flat[(flat >= 0) & (flat < size)], minlength=size)
 
@@ -113,20 +113,22 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
     counts = whole_dtype(x) if x.dtype.kind == "int" else whole_dtype(cast(x, int32))
     if x.numel() == 0:
         return fill_like(x, (minlength,), 0, counts)
-    numbers = x if x.dtype is int64 else as_dtype_of(x, int32)
     key, expected = (x.numel(), minlength, x.dtype), 0
-    counted: Tensor | None = None
     if isinstance(x.device, GpuDevice) and not trace_hooks.running:
         expected = _expected_lengths[key] or 0
-        if expected:
-            counted = cast(_bincount(numbers, expected), counts)
-    size = max(minlength, _length(x, counted))
-    if counted is not None and size <= expected:
-        part = narrow(counted, 0, 0, size)
-        return part if 2 * size >= expected else lazy_copy(part)
+    if expected:
+        counted, ends = _counts_and_ends(x, expected, counts)
+        # Both in the submission that the host waits for.
+        evaluate(counted)
+        size = max(minlength, _length_of(ends))
+        if size <= expected:
+            part = narrow(counted, 0, 0, size)
+            return part if 2 * size >= expected else lazy_copy(part)
+    else:
+        size = max(minlength, _length(x))
     if size <= _MOST_EXPECTED:
         _expected_lengths.add(key, 1 << (size - 1).bit_length())
-    return cast(_bincount(numbers, size), counts)
+    return _counts(x, size, counts)
 
 
 _expected_lengths: RecentCache[tuple[int, int, DType], int] = RecentCache(256)
@@ -135,16 +137,26 @@ _expected_lengths: RecentCache[tuple[int, int, DType], int] = RecentCache(256)
 _MOST_EXPECTED = 1 << 20
 
 
-def _length(x: Tensor, counted: Tensor | None = None) -> int:
-    """Return one more than the largest element, after a look at the smallest.
+@replayable
+def _counts_and_ends(x: Tensor, size: int, dtype: DType) -> tuple[Tensor, Tensor]:
+    return _counts(x, size, dtype), ends_of("bincount", x)
 
-    What is `counted` meanwhile is computed in the same submission.
-    """
-    if x.numel() == 0:
-        return 0
-    ends = stack(extremes("bincount", x))
-    if counted is not None:
-        evaluate(counted, ends)
+
+def _counts(x: Tensor, size: int, dtype: DType) -> Tensor:
+    """Return how often each number from 0 to `size` - 1 occurs."""
+    numbers = x if x.dtype is int64 else as_dtype_of(x, int32)
+    if dtype is int32 or dtype is int64:
+        return _bincount(numbers, size, dtype)
+    return cast(_bincount(numbers, size), dtype)
+
+
+def _length(x: Tensor) -> int:
+    """Return one more than the largest element, after a look at the smallest."""
+    return _length_of(ends_of("bincount", x)) if x.numel() else 0
+
+
+def _length_of(ends: Tensor) -> int:
+    """Return one more than the largest element; see `ends_of`."""
     least, largest = map(int, ends.tolist())
     if least < 0 or largest >= (1 << 31) - 1:
         raise ShapeError(

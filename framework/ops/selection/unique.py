@@ -9,18 +9,25 @@ from ...base.device import GpuDevice
 from ...base.dtype import ANY, bool_, int32, int64
 from ...base.errors import ShapeError
 from ...base.shape import normalize_dim
+from ...dispatch.replayable import replayable
 from ...kernels.counting import PRIVATE_COUNTS
 from ..elementwise.binary import add, sub
 from ..elementwise.cast import cast
 from ..elementwise.compare import logical_or, ne
-from ..indexing.compaction import moves_elements, run_starts
+from ..indexing.compaction import (
+    counted_elements,
+    first_counted,
+    is_listed_at_once,
+    moves_elements,
+    run_starts,
+)
 from ..indexing.gather import store_rows
 from ..indexing.masked import flatnonzero, masked_elements
 from ..indexing.scatter import gather, index_copy, index_select, scatter
-from ..movement.concat import cat, stack
+from ..movement.concat import cat
 from ..movement.slice import narrow, select
 from ..reduce.common import as_places
-from ..reduce.minmax import extremes
+from ..reduce.minmax import ends_of
 from ..reduce.scan import cumsum
 from ..source import fill_like
 from ..view import flatten, movedim, reshape
@@ -76,12 +83,13 @@ def unique(
         if span is not None:
             found = _of_range(x, *span, return_inverse, return_counts)
             return found if len(found) > 1 else found[0]
+        if not (return_inverse or return_counts) and is_listed_at_once(x):
+            return first_counted(*_counted_different(x))
     whole = reshape(x, (x.numel(),)) if dim is None else x
     along = normalize_dim("unique", 0 if dim is None else dim, whole.ndim)
     size = whole.layout.shape[along]
     if dim is None:
-        ordered, order = short_sort(whole, 0)
-        starts = flatten(_changes(reshape(ordered, (size, 1))))
+        ordered, order, starts = _sorted_starts(whole)
         if not return_counts:
             results = [masked_elements(ordered, starts)]
         else:
@@ -99,6 +107,23 @@ def unique(
         ends = cat([places, fill_like(places, (1,), size, int32)])
         results.append(as_places(sub(narrow(ends, 0, 1, places.numel()), places)))
     return tuple(results) if len(results) > 1 else results[0]
+
+
+def _sorted_starts(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return a vector in order, its argsort, and a mask of the first of equal ones."""
+    ordered, order = short_sort(x, 0)
+    starts = flatten(_changes(reshape(ordered, (x.numel(), 1))))
+    return ordered, order, starts
+
+
+@replayable
+def _counted_different(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the different elements, in a vector with room for all, and their number.
+
+    `is_listed_at_once` tells whether shaders may do that.
+    """
+    ordered, _, starts = _sorted_starts(reshape(x, (x.numel(),)))
+    return counted_elements(ordered, starts)
 
 
 LEAST_MARKED = 1 << 18
@@ -124,7 +149,7 @@ def _dense_range(x: Tensor) -> tuple[int, int] | None:
     if dtype.itemsize <= 2:
         least, largest = dtype.limits
     else:
-        least, largest = map(int, stack(extremes("unique", x)).tolist())
+        least, largest = map(int, ends_of("unique", x).tolist())
     size = largest - least + 1
     return (least, size) if size <= min(DENSE * numel, (1 << 31) - 1) else None
 

@@ -11,7 +11,7 @@ import vkbackend.framework as fw
 from vkbackend import DeviceInfo
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
-from vkbackend.framework.base.dtype import bool_, int32
+from vkbackend.framework.base.dtype import bool_, int32, int64
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import StridedSpec
 from vkbackend.framework.kernels.counting import (
@@ -61,7 +61,9 @@ def test_numbers_that_are_not_counted(place: GpuDevice) -> None:
 def test_copies_fit_shared_memory_and_the_numbers(discrete: DeviceInfo) -> None:
     for numel in (100, 5000, 1 << 22, 1 << 30):
         for size in (1, 3, 100, 256, 4095, 4096, 5000, 1 << 20):
-            clear, count = bincount_dispatches(discrete, spec((numel,), int32), size)
+            clear, count = bincount_dispatches(
+                discrete, spec((numel,), int32), size, int64
+            )
             copies = count.constants["PRIVATE"]
             assert copies <= MOST_COPIES
             assert copies * (size | 1) <= count.constants["SLOTS"] <= PRIVATE_COUNTS

@@ -1,5 +1,7 @@
 """Elements where a mask is true: counted once, and moved without places."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -86,21 +88,31 @@ def test_few_elements_are_there_with_their_number(device: vkbackend.Device) -> N
         assert found.is_contiguous()
 
 
-def test_launches(device: vkbackend.Device) -> None:
-    """One that counts, then one with the result; a copy where there is a base."""
-    x = fw.tensor(np.arange(-8.0, 8.0, dtype="f4"), device=fw.device(device.name))
+@pytest.mark.parametrize(("numel", "launches"), [(16, 1), (20_011, 2)])
+def test_launches(numel: int, launches: int, device: vkbackend.Device) -> None:
+    """One that counts, unless there is but one tile; one with the result; a copy."""
+    data = np.arange(numel, dtype="f4") - numel // 2
+    x = fw.tensor(data, device=fw.device(device.name))
     mask = x > 0
     fw.eval(x, mask)
-    calls = {
-        "nonzero": (lambda: ops.nonzero(mask), 2),
-        "masked_select": (lambda: ops.masked_select(x, mask), 2),
-        "getitem": (lambda: x[mask], 2),
-        "masked_scatter": (lambda: ops.masked_scatter(x, mask, x), 3),
+    chosen = data[data > 0]
+    calls: dict[str, tuple[Callable[[], fw.Tensor], int, np.ndarray]] = {
+        "nonzero": (lambda: ops.nonzero(mask), 0, np.flatnonzero(data > 0)),
+        "masked_select": (lambda: ops.masked_select(x, mask), 0, chosen),
+        "getitem": (lambda: x[mask], 0, chosen),
+        "masked_scatter": (
+            lambda: ops.masked_scatter(x, mask, x),
+            1,
+            np.concatenate([data[data <= 0], data[: len(chosen)]]),
+        ),
     }
-    for name, (call, launches) in calls.items():
+    for name, (call, copies, right) in calls.items():
         before = device.counters.snapshot()
-        fw.eval(call())
-        assert (device.counters.snapshot() - before).dispatches == launches, name
+        found = call()
+        fw.eval(found)
+        made = (device.counters.snapshot() - before).dispatches
+        assert made == launches + copies, name
+        assert found.reshape(-1).tolist() == right.tolist(), name
 
 
 def test_many_elements_are_there_with_their_number(device: vkbackend.Device) -> None:
