@@ -16,6 +16,7 @@ from ..base.dtype import (
     bool_,
     default_dtype,
     float32,
+    float64,
     int32,
     int64,
 )
@@ -190,8 +191,7 @@ def linspace(
     start, end = _end("linspace: start", start), _end("linspace: end", end)
     like = anchor(place_of(device))
     if not kind.is_float and not kind.is_complex:
-        numbers = _whole_line(int(start), int(end), steps)
-        made = Tensor.from_host(numbers, like.device, int64)
+        made = _whole_line(like, int(start), int(end), steps)
     elif kind.itemsize == 2:
         made = _line_of_small_floats(like, steps, start, end, kind)
     else:
@@ -202,8 +202,29 @@ def linspace(
     return finished("linspace", made.to(kind), requires_grad, out, layout)
 
 
-def _whole_line(start: int, end: int, steps: int) -> np.ndarray:
-    """Return integers at equal distances, cut from float64 as PyTorch's are."""
+EXACT = 1 << 53
+"""Up to it float64 has all integers."""
+
+
+def _whole_line(like: Tensor, start: int, end: int, steps: int) -> Tensor:
+    """Return integers at equal distances, cut from float64 as PyTorch's are.
+
+    Without a rounding of products, which devices of another kind may have in `fma`.
+    """
+    device = like.device
+    if isinstance(device, GpuDevice) and max(abs(start), abs(end)) <= EXACT:
+        info = device.gpu.info
+        if info.shader_float64 and info.target.fuses_multiply_add:
+            last = max(steps - 1, 1)
+            apart = float(end - start) / last
+            line: Tensor = ops.linspace_like(
+                like, (steps,), start, end, apart, last, float64
+            )
+            return line.to(int64)
+    return Tensor.from_host(_whole_line_on_host(start, end, steps), device, int64)
+
+
+def _whole_line_on_host(start: int, end: int, steps: int) -> np.ndarray:
     i, last = np.arange(steps), steps - 1
     # Wider than float64, as the product of fma is.
     apart = np.longdouble(float(end - start) / max(last, 1))

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import vkbackend.framework as fw
-from vkbackend.framework.base.device import Device
+from tests.hardware import as_hardware
+from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.errors import ShapeError
 
 CALLS: list[Callable[[Any], Any]] = [
@@ -77,6 +78,23 @@ def test_lines_have_the_bits_of_pytorch(name: str, place: Device) -> None:
         wanted = torch.linspace(*line, dtype=getattr(torch, name)).double()
         found = fw.linspace(*line, dtype=name, device=place).cpu().double()
         np.testing.assert_array_equal(found.numpy(), wanted.numpy())
+
+
+def test_gpus_compute_lines_of_integers(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not gpu.gpu.info.shader_float64:
+        pytest.skip("no float64")
+    # Of these a device that does not fuse has the same.
+    lines = [(0, 100, 11), (-7, 9, 17), (5, 2, 4), (3, 3, 1), (0, 9, 0), (7, -70, 100)]
+    monkeypatch.setattr(gpu.gpu, "info", as_hardware(gpu.gpu.info, vendor_id=0x10DE))
+    before = gpu.gpu.counters.snapshot()
+    for line in lines:
+        for name in ("int64", "int32", "int8"):
+            wanted = torch.linspace(*line, dtype=getattr(torch, name))
+            found = fw.linspace(*line, dtype=name, device=gpu)
+            assert found.tolist() == wanted.tolist()
+    assert (gpu.gpu.counters.snapshot() - before).uploads == 0
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
