@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from ...base.device import GpuDevice
+from ...base.shape import Shape
 from ...codegen.ir.reductions import SMALL, RowSpace, fits_one_kernel
-from ..view import permute
+from ..view import permute, reshape
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -19,7 +21,8 @@ def in_two_steps(
 ) -> tuple[Tensor, tuple[int, ...], tuple[int, ...]] | None:
     """Return the dimensions that a reduction over all takes first, and then; or None.
 
-    They are those of the tensor that is returned before them: `x` in memory order.
+    They are those of the tensor that is returned before them: `x` in memory order, or
+    its elements as a matrix, where its own rows are too short or too long.
 
     One workgroup of a row kernel cannot reduce a large tensor alone, but many can
     reduce its rows, and compute them on the way: what an element-wise op is about to
@@ -39,11 +42,43 @@ def in_two_steps(
     if not layout.is_contiguous:
         x = permute(x, order)
         layout = x.layout
-    for split in range(1, len(dims)):
-        space = RowSpace(layout.shape, split)
+    split = _split(layout.shape)
+    columns = 0 if split is None else RowSpace(layout.shape, split).columns
+    if columns < SHORT:
+        even = even_columns(layout.numel)
+        if even > columns:
+            return reshape(x, (layout.numel // even, even)), (1,), (0,)
+    return None if split is None else (x, dims[split:], dims[:split])
+
+
+def _split(shape: Shape) -> int | None:
+    """Return how many dimensions are those of rows that a kernel should reduce."""
+    for split in range(1, len(shape)):
+        space = RowSpace(shape, split)
         if space.columns > 1 and fits_one_kernel(space):
-            return x, dims[split:], dims[:split]
+            return split
     return None
+
+
+SHORT = 128
+"""Elements of a row below which a matrix of all elements has longer ones, if any."""
+
+LEAST_COLUMNS, MOST_COLUMNS = 256, 8192
+"""Elements of the rows of such a matrix, which has a thousand rows in between."""
+
+
+@functools.lru_cache(maxsize=256)
+def even_columns(numel: int) -> int:
+    """Return the columns of a matrix of all elements; 0 if all would be too short.
+
+    A multiple of 8 where there is one, for loads of vectors.
+    """
+    most = max(LEAST_COLUMNS, min(MOST_COLUMNS, numel >> 10))
+    step = 8 if numel % 8 == 0 else 1
+    for columns in range(most - most % step, SHORT // 2, -step):
+        if numel % columns == 0:
+            return columns
+    return 0
 
 
 def _shares_rows(gpu: DeviceInfo) -> bool:

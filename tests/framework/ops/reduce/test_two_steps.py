@@ -11,7 +11,7 @@ import vkbackend.framework as fw
 import vkbackend.framework.nn.functional as functional
 from vkbackend.framework.ops.reduce import two_steps
 
-SHAPES = [(96, 520), (3, 40, 17, 25), (3000, 16), (64, 1, 600)]
+SHAPES = [(96, 520), (3, 40, 17, 25), (3000, 16), (64, 1, 600), (70_000,)]
 CALLS: dict[str, Callable[..., Any]] = {
     "sum": lambda lib, x, y: (x * y).sum(),
     "transposed": lambda lib, x, y: (x.movedim(-1, 0) * y.movedim(-1, 0)).sum(),
@@ -77,6 +77,24 @@ def test_what_is_reduced_is_not_stored(gpu: Any) -> None:
     assert turned == ["fused/mul_add_sum", "fused/sum"]
     # What is in memory is reduced by one kernel or its two passes.
     assert "fused/sum" not in _names(gpu, lambda: x.sum())
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("shape", [(1 << 16,), (2, 1 << 17), (1 << 12, 2, 8)])
+def test_rows_are_neither_short_nor_long(gpu: Any, shape: tuple[int, ...]) -> None:
+    x = fw.ones(shape, device=gpu)
+    fw.eval(x)
+    for each in (x, x.permute(*reversed(range(x.dim())))):
+        names = _names(gpu, lambda each=each: (each * 2 + 1).sum())
+        assert names == ["fused/mul_add_sum", "fused/sum"]
+
+
+@pytest.mark.parametrize(
+    ("numel", "columns"),
+    [(1 << 24, 8192), (1 << 20, 1024), (70_000, 200), (40_009, 0), (33_333, 123)],
+)
+def test_columns_of_all_elements(numel: int, columns: int) -> None:
+    assert two_steps.even_columns(numel) == columns
 
 
 @pytest.mark.device
