@@ -6,6 +6,7 @@ tensors: this one has none.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -139,24 +140,20 @@ def _taps_along(
 def grid_taps_reference(
     grid: np.ndarray, size: Shape, mode: str, padding_mode: str, aligned: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    wide = np.float64 if grid.dtype == np.float64 else np.float32
-    along = []
+    wide = np.dtype("float64" if grid.dtype == np.float64 else "float32")
+
+    def taps(dim: int, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        at = np.add(grid[..., len(size) - 1 - dim], 1, dtype=wide)
+        place = at * ((count - 1) / 2) if aligned else (at * count - 1) * 0.5
+        move = functools.partial(
+            _moved_inside, size=count, padding_mode=padding_mode, aligned=aligned
+        )
+        return _taps_along(place, mode, move)
+
     with np.errstate(invalid="ignore"):
-        for dim, count in enumerate(size):
-            at = grid[..., len(size) - 1 - dim].astype(wide) + wide(1)
-            half = wide(0.5)
-            place = (
-                at * wide((count - 1) / 2) if aligned else (at * count - wide(1)) * half
-            )
-            along.append(
-                _taps_along(
-                    place,
-                    mode,
-                    lambda x, n=count: _moved_inside(x, n, padding_mode, aligned),
-                )
-            )
+        along = [taps(dim, count) for dim, count in enumerate(size)]
         named, weights = zip(
-            *(_joined(size, taps, padding_mode) for taps in itertools.product(*along))
+            *(_joined(size, each, padding_mode) for each in itertools.product(*along))
         )
     return np.stack(named, 1).astype(np.int32), np.stack(weights, 1).astype(wide)
 
