@@ -21,6 +21,7 @@ from ..ir.kernel_call import (
 )
 from .gpu_model import model_of
 from .reduce import (
+    QUAD_DTYPES,
     SOFTWARE_WORKGROUP,
     WORKGROUP,
     group_tile,
@@ -420,6 +421,10 @@ def channel_dispatch(
         Those that it does not.
     """
     batch, channels, inner = x.shape
+    elements = batch * inner
+    quads = gpu.target.vec4_loads and inner % 4 == 0 and x.dtype in QUAD_DTYPES
+    if quads:
+        inner //= 4
     magic, shift = divisor(inner)
     push: dict[str, Argument] = {**more, **{name: name for name in names}}
     push |= {"batch": batch, "channels": channels, "inner": inner}
@@ -427,12 +432,14 @@ def channel_dispatch(
     most = min(CHANNEL_WORKGROUP, gpu.max_workgroup_invocations)
     size = gpu.subgroup_size
     if gpu.target.cheap_barriers:
-        each = ceil_div(batch * inner, LEAST_OF_CHANNEL)
+        each = ceil_div(elements, LEAST_OF_CHANNEL)
         size = min(most, max(size, 1 << max(0, each - 1).bit_length()))
     check_rounds(gpu, "batch_norm", ceil_div(batch * inner, size))
     defines = dict(storage_defines(x.dtype))
     if gpu.target.hides_latency:
         defines["ITEMS"] = str(LOADS_IN_FLIGHT)
+    if quads:
+        defines["QUADS"] = "1"
     return Dispatch(kernel, fold_grid(channels), push, {"LOCAL_X": size}, defines)
 
 

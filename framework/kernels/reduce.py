@@ -328,11 +328,13 @@ def is_vec4_readable(
     """
     if not gpu.target.vec4_loads or x.dtype not in QUAD_DTYPES:
         return False
-    if reduced.strides != ((1,),):
+    *steps, last = reduced.strides[0]
+    if last != 1:
         return False
-    if math.prod(kept.shape) == 1:
+    if math.prod(kept.shape) == 1 and not steps:
         return reduced.shape[0] >= QUAD
-    return all(size % QUAD == 0 for size in (reduced.shape[0], *kept.strides[0]))
+    sizes = reduced.shape[-1], *steps, *kept.strides[0]
+    return all(size % QUAD == 0 for size in sizes)
 
 
 def has_column_quads(

@@ -3,7 +3,7 @@
 // in      x (batch, channels, inner); inner_magic, inner_shift: see `divide`
 // out     mean, variance (channels) of ACC
 // consts  LOCAL_X: a power of two
-// macros  ITEMS: elements that an invocation loads at once
+// macros  ITEMS: elements that an invocation loads at once; QUADS: those are four each
 // source  Chan, Golub and LeVeque, Algorithms for Computing the Sample Variance, 1983
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -12,6 +12,7 @@
 #include "lib/index.glsl"
 const uint GROUP = gl_WorkGroupSize.x;
 #include "lib/group_sum.glsl"
+#include "norm/channel_values.glsl"
 
 #ifndef ITEMS
 #define ITEMS 1
@@ -41,32 +42,36 @@ void main() {
     // lavapipe spills values that are live across one.
     uint first = gl_LocalInvocationIndex;
     uint own = first < count ? (count - first - 1) / GROUP + 1 : 0;
-    ACC sum = ACC(0);
+    VALUES sums = VALUES(0);
     for (uint i = first; i < count; i += GROUP * ITEMS) {
-        ACC values[ITEMS];
+        VALUES values[ITEMS];
         [[unroll]] for (uint k = 0; k < ITEMS; ++k) {
             uint index = min(i + k * GROUP, count - 1);
-            values[k] = load(x, channel_offset(index, channel, channels, inner, division));
+            values[k] =
+                values_at(x, channel_offset(index, channel, channels, inner, division));
         }
         [[unroll]] for (uint k = 0; k < ITEMS; ++k)
-            sum += i + k * GROUP < count ? values[k] : ACC(0);
+            if (i + k * GROUP < count) sums += values[k];
     }
-    ACC own_mean = sum / max(ACC(own), ACC(1));
-    ACC squares = ACC(0);
+    ACC sum = total(sums), elements = ACC(own * TOGETHER);
+    ACC own_mean = sum / max(elements, ACC(1));
+    VALUES squares = VALUES(0);
     for (uint i = first; i < count; i += GROUP * ITEMS) {
-        ACC values[ITEMS];
+        VALUES values[ITEMS];
         [[unroll]] for (uint k = 0; k < ITEMS; ++k) {
             uint index = min(i + k * GROUP, count - 1);
-            values[k] = load(x, channel_offset(index, channel, channels, inner, division));
+            values[k] =
+                values_at(x, channel_offset(index, channel, channels, inner, division));
         }
         [[unroll]] for (uint k = 0; k < ITEMS; ++k) {
-            ACC apart = i + k * GROUP < count ? values[k] - own_mean : ACC(0);
+            VALUES apart = i + k * GROUP < count ? values[k] - own_mean : VALUES(0);
             squares = fma(apart, apart, squares);
         }
     }
-    ACC mean = tree_sum(sum) / ACC(count);
+    ACC all = ACC(count * TOGETHER);
+    ACC mean = tree_sum(sum) / all;
     ACC d = own_mean - mean;
-    ACC variance = tree_sum(fma(d * d, ACC(own), squares)) / ACC(count);
+    ACC variance = tree_sum(fma(d * d, elements, total(squares))) / all;
 
     if (first == 0) {
         push.mean.at[channel] = mean;

@@ -5,7 +5,7 @@
 // out     sum_grad: of grad; sum_grad_normalized: of grad * (x - mean) * inverse_std; of
 //         each chunk (chunks, channels)
 // consts  LOCAL_X: a power of two
-// macros  ITEMS: elements that an invocation loads at once
+// macros  ITEMS: elements that an invocation loads at once; QUADS: those are four each
 // source  Ioffe and Szegedy, arXiv:1502.03167
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -14,6 +14,7 @@
 #include "lib/index.glsl"
 const uint GROUP = gl_WorkGroupSize.x;
 #include "lib/group_sum.glsl"
+#include "norm/channel_values.glsl"
 
 #ifndef ITEMS
 #define ITEMS 1
@@ -44,30 +45,30 @@ void main() {
     uint count = push.batch * inner;
     ACC mean = push.mean.at[channel];
 
-    ACC sum = ACC(0);
-    ACC products = ACC(0);
+    VALUES sums = VALUES(0);
+    VALUES products = VALUES(0);
     uint share = (count - 1) / gl_NumWorkGroups.z + 1;
     uint begin = gl_WorkGroupID.z * share, end = min(begin + share, count);
     for (uint i = begin + gl_LocalInvocationIndex; i < end; i += GROUP * ITEMS) {
-        ACC incoming[ITEMS], values[ITEMS];
+        VALUES incoming[ITEMS], values[ITEMS];
         [[unroll]] for (uint k = 0; k < ITEMS; ++k) {
             uint index = min(i + k * GROUP, end - 1);
             uint at = channel_offset(index, channel, channels, inner, division);
-            incoming[k] = load(grad, at);
-            values[k] = load(x, at);
+            incoming[k] = values_at(grad, at);
+            values[k] = values_at(x, at);
         }
         [[unroll]] for (uint k = 0; k < ITEMS; ++k) {
             if (i + k * GROUP >= end) break;
-            sum += incoming[k];
+            sums += incoming[k];
             products = fma(incoming[k], values[k] - mean, products);
         }
     }
-    sum = tree_sum(sum);
-    products = tree_sum(products);
+    ACC sum = tree_sum(total(sums));
+    ACC product = tree_sum(total(products));
 
     if (gl_LocalInvocationIndex == 0) {
         uint place = gl_WorkGroupID.z * channels + channel;
         push.sum_grad.at[place] = sum;
-        push.sum_grad_normalized.at[place] = products * push.inverse_std.at[channel];
+        push.sum_grad_normalized.at[place] = product * push.inverse_std.at[channel];
     }
 }

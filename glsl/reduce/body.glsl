@@ -8,9 +8,10 @@
 // FOLLOW may be quicker than `merge` where the new state is of an element that comes after
 // all of the old: not where states are merged, which can be of interleaved elements.
 //
-// With the macro QUADS loads are vec4: the elements of an output are contiguous, and
-// their offset, all strides of kept dimensions and, of more than one output, their
-// number are multiples of four; then MERGE is not defined. With APART too they are unaligned, with scalar loads in the
+// With the macro QUADS loads are vec4: the elements of an output are contiguous, or runs
+// of contiguous ones, and their offset, all other strides and, of more than one output or
+// run, the number of those of a run are multiples of four; then MERGE is not defined. With
+// APART too they are unaligned, with scalar loads in the
 // same summation order. With TURNS too, chunks are interleaved, so that concurrent
 // loads are adjacent, and four elements share a test: quicker if `merge` is short (sums
 // of 64 Mi floats on an NVIDIA H200, driver 580.159.04, 2026-11-21: 0.065 ms, not
@@ -139,6 +140,11 @@ uint reduced_offset(uint index) {
     }
     return offset + index * reduced_stride[REDUCED_DIMS - 1];
 }
+
+#ifdef QUADS
+// Of the first of four elements: they are contiguous.
+uint quad_offset(uint index) { return REDUCED_DIMS == 1 ? index : reduced_offset(index); }
+#endif
 
 #endif
 
@@ -284,7 +290,7 @@ void main() {
          index += gl_NumWorkGroups.z * turn) {
         ACC4 values[IN_FLIGHT];
         [[unroll]] for (uint k = 0; k < IN_FLIGHT; ++k)
-            values[k] = QUAD_AT(base + min(index + k * 4 * GROUP, end - 4));
+            values[k] = QUAD_AT(base + quad_offset(min(index + k * 4 * GROUP, end - 4)));
         [[unroll]] for (uint k = 0; k < IN_FLIGHT; ++k) {
             uint mine = index + k * 4 * GROUP;
             if (mine < end)
@@ -297,7 +303,7 @@ void main() {
          index += GROUP * 4 * IN_FLIGHT) {
         ACC4 values[IN_FLIGHT];
         for (uint k = 0; k < IN_FLIGHT; ++k)
-            values[k] = QUAD_AT(base + min(index + k * 4 * GROUP, end - 4));
+            values[k] = QUAD_AT(base + quad_offset(min(index + k * 4 * GROUP, end - 4)));
 #ifdef BLOCK
         state[0] = over_block(
             state[0], values, min((end - 1 - index) / (4 * GROUP) + 1, IN_FLIGHT));
@@ -316,7 +322,8 @@ void main() {
 #endif
     if (part == 0)
         for (uint mine = end; mine < last; ++mine)
-            state[0] = FOLLOW(state[0], element(ELEMENT_AT(base + mine), mine));
+            state[0] = FOLLOW(
+                state[0], element(ELEMENT_AT(base + quad_offset(mine)), mine));
 #else
     for (uint index = gl_WorkGroupID.z * share + part; index < end;
          index += GROUP * ACCUMULATORS)

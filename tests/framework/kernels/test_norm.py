@@ -101,8 +101,10 @@ def test_software_reduces_a_channel_in_a_workgroup(discrete: DeviceInfo) -> None
     assert len(norm.channel_sums_dispatches(software, x, channels(2))) == 1
 
 
-@pytest.mark.parametrize("shape", [(3, 2, 16_384), (1, 3, 70_001)])
-def test_shared_channels_sum_up(shape: tuple[int, ...], quads: GpuDevice) -> None:
+@pytest.mark.parametrize(
+    "shape", [(3, 2, 16_384), (1, 3, 70_001), (7, 5, 12), (9, 40, 13), (1, 3, 2048)]
+)
+def test_channels_sum_up(shape: tuple[int, ...], quads: GpuDevice) -> None:
     grad, x = (draw(*shape, seed=k) + k for k in range(2))
     mean, variance = x.mean((0, 2)), x.var((0, 2))
     given = [fw.tensor(each, device=quads) for each in (grad, x)]

@@ -1,7 +1,7 @@
 """How reductions are cut into workgroups: nothing left out, nothing twice."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -323,6 +323,39 @@ def test_columns_are_read_by_fours(device: vkbackend.Device) -> None:
         Layout((8192, 768), (1536, 2)),
     ):
         assert not {"COLUMN_QUADS", "APART"} & macros(other)
+
+
+@pytest.mark.parametrize("start", [0, 1])
+@pytest.mark.parametrize(
+    ("shape", "dims"),
+    [((5, 6, 4, 8), (0, 2, 3)), ((3, 4, 7, 12), (1, 3)), ((40, 3, 84), (0, 2))],
+)
+def test_runs_are_read_by_fours(
+    quads: GpuDevice, shape: tuple[int, ...], dims: tuple[int, ...], start: int
+) -> None:
+    """Elements of an output that are several runs, aligned or not."""
+    data = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    flat = np.concatenate([np.zeros(start, np.float32), data.reshape(-1)])
+    x = fw.tensor(flat, device=quads)[start:].reshape(shape)
+    wide = data.astype(np.float64)
+    np.testing.assert_allclose(x.sum(dims).numpy(), wide.sum(dims), atol=1e-4)
+    np.testing.assert_allclose(x.var(dims).numpy(), wide.var(dims, ddof=1), rtol=1e-5)
+    np.testing.assert_array_equal(x.amax(dims).numpy(), data.max(dims))
+    total = x[..., :4].sum().numpy()
+    np.testing.assert_allclose(total, wide[..., :4].sum(), atol=1e-4)
+    norm = x.logsumexp(dims).numpy()
+    np.testing.assert_allclose(norm, np.log(np.exp(wide).sum(dims)), rtol=1e-5)
+
+
+def test_which_runs_are_read_by_fours(device: vkbackend.Device) -> None:
+    info = dataclasses.replace(device.info, kind="discrete")
+
+    def macros(shape: tuple[int, ...], dims: tuple[int, ...]) -> Mapping[str, str]:
+        return reduce_dispatches(info, sums(), placed(shape), dims)[0].defines
+
+    assert "QUADS" in macros((64, 64, 3136), (0, 2))
+    assert "QUADS" not in macros((64, 64, 3135), (0, 2))
+    assert "QUADS" not in macros((64, 64, 49), (0, 2))
 
 
 def test_views_that_begin_within_four(quads: GpuDevice) -> None:
