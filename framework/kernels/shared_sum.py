@@ -111,6 +111,7 @@ def region_of(
 
 
 def shared_sum_dispatch(
+    gpu: DeviceInfo,
     source: StridedSpec,
     rows: int,
     region: Region,
@@ -122,6 +123,7 @@ def shared_sum_dispatch(
 
     Parameters
     ----------
+    gpu : DeviceInfo
     source : StridedSpec, shape (outer, entries, inner)
     rows : int
     region : Region
@@ -146,4 +148,6 @@ def shared_sum_dispatch(
     constants |= {"CELLS": max(WORKGROUP, 1 << (cells - 1).bit_length())}
     constants["ITEMS"] = ITEMS
     grid, defines = fold_grid(groups * ranges * strips), storage_defines(source.dtype)
+    if gpu.target.fast_shuffles and gpu.subgroup_arithmetic:
+        defines = {**defines, "MERGES": "1"}
     return Dispatch("index/shared_sum", grid, push, constants, defines)

@@ -238,7 +238,7 @@ def matched_sum_kernel(
         region = region_of(gpu, source.shape, rows, index.dtype.itemsize)
         if region is not None and source.dtype in SHARED_DTYPES:
             begun = None if base is None else "base"
-            return shared_sum_dispatch(source, rows, region, begun, site, reading)
+            return shared_sum_dispatch(gpu, source, rows, region, begun, site, reading)
     push: dict[str, Argument] = {"source": "source", "indices": "index", "out_": "out"}
     push |= {"base": "source" if base is None else "base"}
     push |= {"error": IndexSlot(site, rows), "count": outer * rows * inner}

@@ -46,10 +46,12 @@ def test_regions(
         assert wanted.lines * wanted.span * wanted.columns <= CELLS
 
 
-def test_a_workgroup_for_each_region() -> None:
+def test_a_workgroup_for_each_region(discrete: DeviceInfo) -> None:
     shape = (3, 500, 30)
     source = StridedSpec(shape, float16, Layout.contiguous(shape))
-    found = shared_sum_dispatch(source, 3000, Region(1, 1500, 4), None, "", {})
+    found = shared_sum_dispatch(
+        discrete, source, 3000, Region(1, 1500, 4), None, "", {}
+    )
     assert found.grid[0] * found.grid[1] == 3 * 2 * 8
     assert (found.push["ranges"], found.push["strips"]) == (2, 8)
     assert (found.push["base"], found.constants["HAS_BASE"]) == ("source", 0)

@@ -375,23 +375,31 @@ def test_which_entries_are_matched(quads: GpuDevice) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
 @pytest.mark.parametrize(
-    ("shape", "rows", "dim"),
+    ("shape", "rows", "dim", "most"),
     [
-        ((150, 500), 300, 1),
-        ((700, 290), 2500, 0),
-        ((2, 260, 301), 99, 1),
-        ((3000, 40), 37, 1),
+        ((150, 500), 300, 1, 300),
+        ((700, 290), 2500, 0, 2500),
+        ((2, 260, 301), 99, 1, 99),
+        ((3000, 40), 37, 1, 37),
+        # Most have one of a few indices.
+        ((150, 500), 300, 1, 1),
+        ((150, 500), 300, 1, 5),
     ],
 )
 def test_sums_in_shared_memory(
-    shape: tuple[int, ...], rows: int, dim: int, dtype: str, quads: GpuDevice
+    shape: tuple[int, ...],
+    rows: int,
+    dim: int,
+    most: int,
+    dtype: str,
+    quads: GpuDevice,
 ) -> None:
     """Of lines, of ranges of rows, of strips of columns, and of several short lines."""
     rng = np.random.default_rng(0)
     source = rng.integers(-4, 5, shape).astype(dtype)
     sizes = (*shape[:dim], rows, *shape[dim + 1 :])
     base = rng.integers(-4, 5, sizes).astype(dtype)
-    index = rng.integers(0, rows, shape)
+    index = rng.integers(0, most, shape)
     given = (fw.tensor(each, device=quads) for each in (base, index, source))
     x, places, values = given
     with fw.profile(quads) as profile:
