@@ -9,12 +9,10 @@ images, so that channels have one.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...base.shape import ceil_div
 from ...ir.kernel_call import Dispatch, Scratch, divisor, fold_grid
-from ..gemm.scaling import rounding_defines
 from ..gpu_model import model_of
 
 if TYPE_CHECKING:
@@ -41,15 +39,12 @@ class Largest(NamedTuple):
     memory : Scratch
     groups, slices : int
     dispatch : Dispatch
-    defines : mapping of str to str
-        Macros by which the device rounds what is scaled by them.
     """
 
     memory: Scratch
     groups: int
     slices: int
     dispatch: Dispatch
-    defines: Mapping[str, str]
 
 
 class _Groups(NamedTuple):
@@ -133,4 +128,4 @@ def _largest(gpu: DeviceInfo, name: str, groups: _Groups) -> Largest:
         },
         {"WIDE_LOADS": "1"} if wide else {},
     )  # fmt: skip
-    return Largest(memory, number, slices, dispatch, rounding_defines(gpu))
+    return Largest(memory, number, slices, dispatch)

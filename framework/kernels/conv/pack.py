@@ -123,7 +123,7 @@ def _copy(
         packed,
         push={**packed.push, "largest": largest.memory, "exponents": exponents},
         constants={**packed.constants, "SLICES": largest.slices},
-        defines={**packed.defines, "SCALED": "1", **largest.defines},
+        defines={**packed.defines, "SCALED": "1"},
     )
     return Copy(memory, (largest.dispatch, scaled), exponents)
 

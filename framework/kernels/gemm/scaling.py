@@ -28,6 +28,9 @@ from .pack import VECTOR_SIZE, WORKGROUP, GemmOperand, VectorOperand
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
+WIDE_LOADS = {"WIDE_LOADS": "1"}
+"""Macro of kernels that read 16 bytes at a time."""
+
 WIDTH = 8
 """Elements of a vector of float16."""
 
@@ -78,7 +81,7 @@ def scaled_operand(
     push = _arguments(side, lines, vectors)
     push |= {"vectors": memory, "exponents": exponents}
     packing = (
-        (_scaled_rows(gpu, side, push, lines, vectors, batch),)
+        (_scaled_rows(side, push, lines, vectors, batch),)
         if along
         else _scaled_columns(gpu, side, push, lines, vectors, batch)
     )
@@ -103,7 +106,6 @@ def _arguments(side: GemmOperand, lines: int, vectors: int) -> dict[str, Argumen
 
 
 def _scaled_rows(
-    gpu: DeviceInfo,
     side: GemmOperand,
     push: dict[str, Argument],
     lines: int,
@@ -120,7 +122,7 @@ def _scaled_rows(
         fold_grid(ceil_div(lines, together), batch),
         push,
         {"LOCAL_X": WORKGROUP, "LINES": together},
-        _defines(gpu, side, push["element_stride"] == 1),
+        _load_defines(side, push["element_stride"] == 1),
     )
 
 
@@ -133,7 +135,7 @@ def _scaled_columns(
     batch: int,
 ) -> tuple[Dispatch, ...]:
     """Return the dispatches that scale lines across K, after their largest elements."""
-    columns, wide = WIDTH * vectors, _defines(gpu, side, True)
+    columns, wide = WIDTH * vectors, _load_defines(side, True)
     first, slices = _largest(gpu, side, push, columns, batch, wide)
     magic, shift = divisor(vectors)
     each = max(LEAST_LINES, slices)
@@ -155,7 +157,7 @@ def _largest(
     push: Mapping[str, Argument],
     columns: int,
     batch: int,
-    defines: Mapping[str, str],
+    loads: Mapping[str, str],
 ) -> tuple[list[Dispatch], int]:
     """Return the dispatches that find the largest of `columns`, and their slices."""
     depth = side.x.shape[side.k_dim]
@@ -164,10 +166,8 @@ def _largest(
     slices = max(1, min(filling, ceil_div(depth, LEAST_SLICE)))
     if batch * depth * columns < LEAST_IN_STAGES:
         slices = min(slices, MOST_SLICES)
-    wide = {"WIDE_LOADS": "1"}
     names = ("x", "lines", "line_stride", "batch_stride")
     found = {name: push[name] for name in names} | {"columns": push["elements"]}
-    loads = wide if "WIDE_LOADS" in defines else {}
 
     def stage(
         name: str, found: Mapping[str, Argument], loads: Mapping[str, str]
@@ -188,22 +188,15 @@ def _largest(
     found = {"x": first.push["largest"], "lines": slices, "columns": columns}
     found |= {"line_stride": columns, "batch_stride": slices * columns}
     slices = max(1, min(MOST_SLICES, slices // LEAST_SLICE))
-    return [first, stage("largest of all", found, wide)], slices
+    return [first, stage("largest of all", found, WIDE_LOADS)], slices
 
 
-def _defines(gpu: DeviceInfo, side: GemmOperand, contiguous: bool) -> dict[str, str]:
-    """Return the macros of the kernels that scale."""
-    defines = rounding_defines(gpu)
+def _load_defines(side: GemmOperand, contiguous: bool) -> Mapping[str, str]:
+    """Return the macro of loads of 16 bytes, where lines are whole vectors of four."""
     layout, along = side.x.layout, side.along_k
     line_dim, inner = side.outer_dim, side.k_dim
     if not along:
         line_dim, inner = inner, line_dim
     apart = layout.offset, layout.strides[0], layout.strides[line_dim]
     whole = side.x.shape[inner] % 4 == 0 and not any(step % 4 for step in apart)
-    return {**defines, "WIDE_LOADS": "1"} if contiguous and whole else defines
-
-
-def rounding_defines(gpu: DeviceInfo) -> dict[str, str]:
-    """Return the macros by which a device rounds to float16, if it may."""
-    rounds = "shader_float16" in gpu.supported
-    return {"DEVICE_ROUNDING": "1"} if rounds else {}
+    return WIDE_LOADS if contiguous and whole else {}
