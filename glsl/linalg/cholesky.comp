@@ -13,6 +13,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "lib/index.glsl"
 #include "linalg/real.glsl"
+#include "linalg/roots.glsl"
 
 #ifndef ROWS
 #define ROWS 16
@@ -69,12 +70,14 @@ void main() {
         uint now = k % 2;
         if (row >= k) beside[now][group][row - k] = held[0];
         barrier();
-        REAL top = beside[now][group][0], factor = held[0] / top, root = sqrt(top);
-        // Neither a root nor a quotient of what is not positive is a number everywhere.
+        REAL top = beside[now][group][0], root, inverse;
+        roots(top, root, inverse);
+        // A root of what is not positive is no number everywhere.
         bool is_positive = top > 0.0;
-        if (!is_positive) factor = root = NOT_A_NUMBER;
+        if (!is_positive) root = inverse = NOT_A_NUMBER;
         if (!is_positive && bad == 0) bad = k + 1;
-        REAL value = row == k ? root : held[0] / root;
+        REAL value = held[0] * inverse, factor = value * inverse;
+        if (row == k) value = root;
         if (row < N) rows[own][k] = row < k ? 0.0 : value;
         // Of those behind the last column nothing is used.
         [[unroll]] for (uint lane = 1; lane < ROWS; ++lane)

@@ -18,6 +18,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "lib/index.glsl"
 #include "linalg/real.glsl"
+#include "linalg/roots.glsl"
 
 layout(constant_id = 3) const uint FROM_A = 0;
 
@@ -104,7 +105,8 @@ void factorise() {
     [[unroll]] for (uint i = 0; i < LOADS; ++i)
         tile[(low + i * APART) * PITCH + lane / 4][lane % 4] = given[i];
     barrier();
-    // Those without a row do what the last one does.
+    // Those without a row help to load, to multiply and to store.
+    bool has_row = thread < ROWS;
     uint own = min(thread, ROWS - 1);
     REAL held[EDGE];
     [[unroll]] for (uint q = 0; q < QUADS; ++q) {
@@ -151,28 +153,31 @@ void factorise() {
                 corner[(thread - k) * WIDE + w] = four;
             }
         barrier();
-        REAL l[MICRO][MICRO], inverse[MICRO];
-        [[unroll]] for (uint r = 0; r < MICRO; ++r)
-            [[unroll]] for (uint c = 0; c <= r; ++c) l[r][c] = corner[r * WIDE + c / 4][c % 4];
-        [[unroll]] for (uint q = 0; q < MICRO; ++q) {
-            REAL top = l[q][q], root = sqrt(top);
-            // A root of what is not positive is no number everywhere.
-            if (!(top > 0.0)) {
-                root = NOT_A_NUMBER;
-                if (bad == 0) bad = begun + k + q + 1;
+        if (has_row) {
+            REAL l[MICRO][MICRO], inverse[MICRO];
+            [[unroll]] for (uint r = 0; r < MICRO; ++r)
+                [[unroll]] for (uint c = 0; c <= r; ++c)
+                    l[r][c] = corner[r * WIDE + c / 4][c % 4];
+            [[unroll]] for (uint q = 0; q < MICRO; ++q) {
+                REAL top = l[q][q], root;
+                roots(top, root, inverse[q]);
+                // A root of what is not positive is no number everywhere.
+                if (!(top > 0.0)) {
+                    root = inverse[q] = NOT_A_NUMBER;
+                    if (bad == 0) bad = begun + k + q + 1;
+                }
+                l[q][q] = root;
+                [[unroll]] for (uint r = q + 1; r < MICRO; ++r) l[r][q] *= inverse[q];
+                [[unroll]] for (uint r = q + 1; r < MICRO; ++r)
+                    [[unroll]] for (uint c = q + 1; c <= r; ++c)
+                        l[r][c] = fma(-l[r][q], l[c][q], l[r][c]);
             }
-            l[q][q] = root;
-            inverse[q] = 1.0 / root;
-            [[unroll]] for (uint r = q + 1; r < MICRO; ++r) l[r][q] *= inverse[q];
-            [[unroll]] for (uint r = q + 1; r < MICRO; ++r)
-                [[unroll]] for (uint c = q + 1; c <= r; ++c)
-                    l[r][c] = fma(-l[r][q], l[c][q], l[r][c]);
-        }
-        [[unroll]] for (uint q = 0; q < MICRO; ++q) {
-            REAL value = held[k + q] * inverse[q];
-            [[unroll]] for (uint c = q + 1; c < MICRO; ++c)
-                held[k + c] = fma(-value, l[c][q], held[k + c]);
-            held[k + q] = thread == k + q ? l[q][q] : value;
+            [[unroll]] for (uint q = 0; q < MICRO; ++q) {
+                REAL value = held[k + q] * inverse[q];
+                [[unroll]] for (uint c = q + 1; c < MICRO; ++c)
+                    held[k + c] = fma(-value, l[c][q], held[k + c]);
+                held[k + q] = thread == k + q ? l[q][q] : value;
+            }
         }
         if (k + MICRO == EDGE) break;
         if (thread >= k + MICRO && thread < EDGE)
@@ -182,15 +187,15 @@ void factorise() {
                 beside[thread * WIDE + w] = four;
             }
         barrier();
-        [[unroll]] for (uint j = k + MICRO; j < EDGE; ++j) {
-            [[unroll]] for (uint w = 0; w < WIDE; ++w) {
-                REAL4 other = beside[j * WIDE + w];
-                [[unroll]] for (uint r = 0; r < 4; ++r)
-                    held[j] = fma(-held[k + 4 * w + r], other[r], held[j]);
-            }
-        }
+        if (has_row)
+            [[unroll]] for (uint j = k + MICRO; j < EDGE; ++j)
+                [[unroll]] for (uint w = 0; w < WIDE; ++w) {
+                    REAL4 other = beside[j * WIDE + w];
+                    [[unroll]] for (uint r = 0; r < 4; ++r)
+                        held[j] = fma(-held[k + 4 * w + r], other[r], held[j]);
+                }
     }
-    if (thread < ROWS)
+    if (has_row)
         [[unroll]] for (uint q = 0; q < QUADS; ++q) {
             uint c = 4 * q;
             REAL4 four = REAL4(held[c], held[c + 1], held[c + 2], held[c + 3]);

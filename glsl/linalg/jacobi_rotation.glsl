@@ -66,7 +66,13 @@ uint row_in(uint k, uint round_) {
 
 // Whether rows of these squared lengths and this product are to be made orthogonal
 bool are_apart(REAL one, REAL two, REAL both, REAL tolerance) {
-    return abs(both) > tolerance * sqrt(one) * sqrt(two) && min(one, two) > EPS * EPS;
+#ifdef DOUBLE
+    // Squares stay in range, and roots take long.
+    bool found = both * both > tolerance * tolerance * one * two;
+#else
+    bool found = abs(both) > tolerance * sqrt(one) * sqrt(two);
+#endif
+    return found && min(one, two) > EPS * EPS;
 }
 
 // Cosine and sine of the rotation of rows of these squared lengths and this product, which

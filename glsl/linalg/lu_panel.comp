@@ -23,6 +23,7 @@
 #endif
 #include "lib/index.glsl"
 #include "linalg/real.glsl"
+#include "linalg/roots.glsl"
 
 #ifndef COLUMNS
 #define COLUMNS 16
@@ -219,7 +220,7 @@ void main() {
             PIECE piece = tops[now][subgroup][column / WIDE];
             [[unroll]] for (uint i = 0; i < WIDE; ++i) top[column + i] = PART_OF(piece, i);
         }
-        REAL divisor = top[0];
+        REAL divisor = top[0], inverse = reciprocal(divisor);
         if (divisor == 0.0 && zero == 0) zero = begun + k + 1;
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
             uint was = place[r];
@@ -228,7 +229,7 @@ void main() {
             bool changes = place[r] > k && place[r] != NONE;
             // A column of zeros stays one, as in LAPACK.
             REAL factor = own[r][0];
-            if (changes && divisor != 0.0) factor /= divisor;
+            if (changes && divisor != 0.0) factor = quotient(factor, divisor, inverse);
             // What is behind the panel's last column was rotated there.
             uint live = changes ? COLUMNS - k : 0;
             [[unroll]] for (uint column = 1; column < COLUMNS; ++column) {

@@ -14,6 +14,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "lib/index.glsl"
 #include "linalg/real.glsl"
+#include "linalg/roots.glsl"
 
 #ifndef COLUMNS
 #define COLUMNS 16
@@ -113,14 +114,15 @@ void main() {
         }
         barrier();
         REAL top = tops[now][0], below = totals[0];
-        REAL whole = sqrt(fma(top, top, below));
+        REAL whole, inverse;
+        roots(fma(top, top, below), whole, inverse);
         // A column that is 0 below the diagonal stays as it is.
         bool turns = below != 0.0 && k < columns;
         REAL corner = top < 0.0 ? whole : -whole, tau = 0.0, scale = 0.0;
         if (!turns) corner = top;
         if (turns) {
-            tau = (corner - top) / corner;
-            scale = REAL(1.0) / (top - corner);
+            tau = (corner - top) * (top < 0.0 ? inverse : -inverse);
+            scale = reciprocal(top - corner);
         }
         uint live = COLUMNS - k;
         if (local == 0 && k < columns) taus.at[matrix * n + begun + k] = tau;

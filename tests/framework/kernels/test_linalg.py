@@ -2,9 +2,11 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 import vkbackend
+from tests.kernel_run import linear, run
 from vkbackend.framework.base.dtype import DType, float32, float64, int32
 from vkbackend.framework.base.shape import Layout, TensorSpec
 from vkbackend.framework.ir.kernel_call import MAX_GROUPS, Dispatch, StridedSpec
@@ -24,6 +26,28 @@ from vkbackend.framework.kernels.linalg import (
     triangular_dispatches,
     unpack_dispatch,
 )
+
+ROOTS = """#version 460
+#extension GL_EXT_buffer_reference : require
+#define DOUBLE
+#include "lib/index.glsl"
+#include "linalg/real.glsl"
+#include "linalg/roots.glsl"
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer Reals {
+    double at[];
+};
+layout(push_constant) uniform Push { Reals x; Reals y; Reals out_; uint count; } push;
+void main() {
+    uint i = linear_invocation();
+    if (i >= push.count) return;
+    double x = push.x.at[i], y = push.y.at[i], root, inverse;
+    roots(x, root, inverse);
+    push.out_.at[4 * i] = root;
+    push.out_.at[4 * i + 1] = inverse;
+    push.out_.at[4 * i + 2] = reciprocal(y);
+    push.out_.at[4 * i + 3] = quotient(x, y, reciprocal(y));
+}
+"""
 
 
 def matrices(*shape: int) -> TensorSpec:
@@ -221,3 +245,37 @@ def test_more_matrices_than_workgroups(device: vkbackend.Device) -> None:
     assert not solves_triangles(few, float32, 1, 1)
     small = dataclasses.replace(device.info, max_shared_memory=1 << 14)
     assert not solves_triangles(small, float32, 1, 1)
+
+
+def test_roots_and_quotients_of_float64(device: vkbackend.Device) -> None:
+    if not device.info.shader_float64:
+        pytest.skip("no float64")
+    rng = np.random.default_rng(0)
+    count = 4096
+    size = rng.uniform(-1022, 1023, count)
+    x = np.exp2(np.concatenate([size, rng.uniform(-3, 3, count)]))
+    y = np.roll(x, 7) * rng.choice([-1, 1], 2 * count)
+    edges = [0.0, 1.0, 2.0, 4.0, 2.0**-1022, 5e-324, 1e-310, 1.7e308, np.inf, 2.0**1023]
+    x[:10], y[-10:] = edges, edges
+    x[10:12] = -1.0, np.nan
+    (out,) = run(
+        device,
+        "roots",
+        linear(-(-len(x) // 64)),
+        {"out_": ((len(x), 4), "f8")},
+        {"LOCAL_X": 64},
+        {"x": x, "y": y, "count": len(x)},
+        source=ROOTS,
+    )
+    with np.errstate(all="ignore"):
+        root = np.sqrt(x)
+        wanted = np.stack([root, 1 / root, 1 / y, x / y], 1)
+        sizes = np.abs(np.log2(np.abs(y)))
+    # Where quotients, and what is left of them, are normal numbers
+    is_inside = np.isfinite(wanted) & (np.abs(wanted) > 1e-290)
+    is_inside[:, 3] &= (sizes < 1e3) & (x < 1e300)
+    assert is_inside.sum(0).min() > count
+    found, right = out[is_inside], wanted[is_inside]
+    assert np.abs((found - right) / np.spacing(np.abs(right))).max() <= 2
+    for at in (0, 8, 10, 11):
+        np.testing.assert_array_equal(out[at, :2], wanted[at, :2])
