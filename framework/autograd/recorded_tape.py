@@ -69,6 +69,26 @@ class RecordedTape(NamedTuple):
         """Replay the call on other tensors, and its entries; return its outputs."""
         outputs, kept = call.replay_keeping(tensors, self.kept)
         storages = [each.array for each in (*tensors, *outputs)] + kept
+        self.put_on(outputs, tensors, storages)
+        return outputs
+
+    def put_on(
+        self,
+        outputs: Sequence[Any],
+        tensors: Sequence[TensorCore],
+        storages: Sequence[Array],
+    ) -> None:
+        """Put outputs on the tape, by entries made again.
+
+        Parameters
+        ----------
+        outputs : sequence of TensorCore
+            Of a call like the recorded one.
+        tensors : sequence of TensorCore
+            That it was given.
+        storages : sequence of Array
+            By their numbers.
+        """
         edges: list[Edge | None] = [None, *map(edge_of, tensors)]
         nodes, first = [], len(edges)
         for name, rule, leads_to, specs, saved, kind, shown in self.entries:
@@ -94,11 +114,9 @@ class RecordedTape(NamedTuple):
             if at != NOTHING:
                 out.needs_grad = True
                 out.grad_node = nodes[at - first]
-        return outputs
 
 
 def recorded_tape_of(
-    call: RecordedCall,
     tensors: Sequence[TensorCore],
     outputs: Sequence[TensorCore],
     numbers: dict[Value, int],
@@ -110,7 +128,6 @@ def recorded_tape_of(
 
     Parameters
     ----------
-    call : RecordedCall
     tensors : sequence of TensorCore
         That it was given.
     outputs : sequence of TensorCore
@@ -120,7 +137,30 @@ def recorded_tape_of(
     start : int
         The entries' sequence numbers are above it.
     """
-    reader = _Reader(tensors, outputs, call, numbers)
+    return _read(_Reader(tensors, outputs, numbers), outputs, start)
+
+
+def recorded_tape_of_views(
+    x: TensorCore, views: Sequence[TensorCore], start: int
+) -> RecordedTape | None:
+    """Return the recorded tape of a call that returned views of one storage, or None.
+
+    The number of the storage is 0.
+
+    Parameters
+    ----------
+    x : TensorCore
+        What they are views of.
+    views : sequence of TensorCore
+    start : int
+        As in `recorded_tape_of`.
+    """
+    return _read(_Reader((x,), (), {}), views, start)
+
+
+def _read(
+    reader: _Reader, outputs: Sequence[TensorCore], start: int
+) -> RecordedTape | None:
     if not reader.find_nodes(outputs, start):
         return None
     try:
@@ -146,7 +186,6 @@ class _Reader:
         self,
         tensors: Sequence[TensorCore],
         outputs: Sequence[TensorCore],
-        call: RecordedCall,
         numbers: dict[Value, int],
     ) -> None:
         self.nodes: list[GradNode] = []

@@ -195,7 +195,7 @@ def _recorded(
     results = type(answer) if isinstance(answer, tuple) else tuple
     if numbers is None:
         return cached._replace(recorded_call=call, results=results)
-    tape = recorded_tape_of(call, tensors, outputs, numbers, start)
+    tape = recorded_tape_of(tensors, outputs, numbers, start)
     if tape is None:
         return cached
     return cached._replace(recorded_call=call, tape=tape, results=results)

@@ -12,8 +12,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 from weakref import ref
 
+from ..autograd import saved_tensors
 from ..autograd.engine import grad_mode
+from ..autograd.recorded_tape import RecordedTape, recorded_tape_of_views
+from ..autograd.tape import GradNode, next_sequence
 from ..autograd.views import UNRECORDED, inherit_mark, prune
+from ..base import trace_hooks
 from ..base.shape import Layout, Size, interned
 from ..eager.base_tensor import TensorCore
 from . import batching
@@ -71,7 +75,7 @@ def view_of(tensor: Any, layout: Layout, differentiable: bool) -> Any:
 
 
 def _views_of(tensor: Any, layouts: tuple[Layout, ...], differentiable: bool) -> Any:
-    """Return several views of the storage of a tensor that needs no gradient."""
+    """Return several views of a tensor's storage; see `view_of`."""
     kind, array, device = tensor.results, tensor.array, tensor.device
     views = None
     if differentiable and grad_mode.top.value:
@@ -96,7 +100,10 @@ def _views_of(tensor: Any, layouts: tuple[Layout, ...], differentiable: bool) ->
                 prune(views)
             views.append(ref(out))
         made.append(out)
-    if tensor.grad_index < 0:
+    if tensor.needs_grad:
+        for each in made if views is None else ():
+            each.grad_index = UNRECORDED
+    elif tensor.grad_index < 0:
         for each in made:
             inherit_mark(each, tensor)
     return made
@@ -115,22 +122,56 @@ class _CachedViews(NamedTuple):
         Whether the dtype has gradients.
     layout : Layout
         Of the operand: the key names it by identity.
+    tape : RecordedTape or None
+        Of a call on the tape.
+    tries : int
+        Calls that have no such record.
     """
 
     only: Layout | None
     several: tuple[Layout, ...]
     differentiable: bool
     layout: Layout
+    tape: RecordedTape | None = None
+    tries: int = 0
+
+    def taped(self, x: Any) -> Any:
+        """Return the views, on the tape, of a tensor that requires a gradient."""
+        tape = self.tape
+        assert tape is not None
+        if self.only is not None:
+            out = view_of(x, self.only, True)
+            tape.put_on((out,), (x,), (x.array,))
+            return out
+        outs = tuple(_views_of(x, self.several, True))
+        tape.put_on(outs, (x,), (x.array,))
+        return outs
+
+    def with_tape(self, x: Any, result: Any, start: int) -> _CachedViews:
+        """Return it with the tape of a call, if that is like the cached one."""
+        views = result if isinstance(result, tuple) else (result,)
+        alike = len(views) == len(self.several) and all(
+            [
+                each.array is x.array and each.layout == layout
+                for each, layout in zip(views, self.several)
+            ]
+        )
+        tape = recorded_tape_of_views(x, views, start) if alike else None
+        return self._replace(tape=tape, tries=self.tries + 1)
+
+
+MOST_TRIES = 3
+"""Calls on the tape after which no other is recorded: the first make cache entries."""
 
 
 def caches_views(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function whose results are views of its first argument.
 
     Calls with the layout and the arguments of an earlier one do not call the function
-    again. Its own are those for views of a tensor that requires a gradient, and those
-    with other arguments than ints, None, Ellipsis, and slices and sequences of these;
-    and all whose results are neither the operand nor views of its storage, or are of
-    more of that than the operand is.
+    again; where a gradient is recorded, their tape entries are made again. Its own are
+    calls with other arguments than ints, None, Ellipsis, and slices and sequences of
+    these, those within traces on the tape, and all whose results are neither the
+    operand nor views of its storage, or are of more of that than the operand is.
     """
     cache: CallCache[_CachedViews] = CallCache()
     find = cache.get
@@ -152,14 +193,31 @@ def caches_views(function: Callable[P, R]) -> Callable[P, R]:
         except AttributeError:  # The function says what is wrong.
             args = () if x is _MISSING else (x, *given)
             return function(*args, **kwargs)
-        if found is None or (x.needs_grad and found.several):
+        if found is None:
             result = function(x, *given, **kwargs)
-            if found is None and rest is not None:
-                entry = _entry(x, result)
-                if entry is not None:
-                    cache.add((id(x.layout), x.array.value.dtype, rest), entry)
+            entry = None if rest is None else _entry(x, result)
+            if entry is not None:
+                cache.add((id(x.layout), x.array.value.dtype, rest), entry)
             return result
-        only, several, differentiable, _ = found
+        only, several, differentiable, _, tape, tries = found
+        if x.needs_grad and several and (grad_mode.top.value or x.grad_index < 0):
+            # Inlines `is_plain_tape`, as it runs once per view.
+            if (
+                trace_hooks.running
+                or x.grad_index < 0
+                or saved_tensors.make_node is not GradNode
+                or batching.depth
+                or x.array.version < 0
+            ):
+                return function(x, *given, **kwargs)
+            if tape is not None:
+                return found.taped(x)
+            start = next_sequence()
+            result = function(x, *given, **kwargs)
+            if tries < MOST_TRIES:
+                entry = found.with_tape(x, result, start)
+                cache.add((id(x.layout), x.array.value.dtype, rest), entry)
+            return result
         if only is not None:
             return view_of(x, only, differentiable)
         return tuple(_views_of(x, several, differentiable)) if several else x

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...autograd.engine import grad_mode
 from ...autograd.tape import show_as
 from ...base import trace_hooks
 from ...base.device import Device, GpuDevice, on_device_removed
@@ -41,6 +42,7 @@ from .complex_numbers import (
 )
 
 if TYPE_CHECKING:
+    from ...autograd.saved_tensors import TapeRecorder
     from ...tensor.tensor import Tensor
 
 
@@ -219,8 +221,9 @@ def _component_view_vjp(grad: Tensor, part: str) -> Tensor:
 def _view(x: Tensor, part: str) -> Tensor:
     """Return a view of numbers in memory at once, of others by `_component_view`."""
     array = x.array
+    taped = x.needs_grad
     if not (
-        x.needs_grad
+        (taped and not grad_mode.top.value)
         or x.grad_index < 0
         or x.is_wrapper
         or type(array) is DerivedArray
@@ -233,8 +236,16 @@ def _view(x: Tensor, part: str) -> Tensor:
             key = type(x), x.device, "numbers" if part == "numbers" else "pairs"
             derivation = _derivations.get(key) or _new_derivation(*key)
             found.array = derived_array(array, derivation)
+            if taped:
+                _recorder().record((x, part), (x,), (found,), (x.spec,))
             return found
     return _component_view(x, part)
+
+
+@functools.cache
+def _recorder() -> TapeRecorder:
+    """Return what records the tape entries of `_component_view`."""
+    return _component_view.tape_recorder(("x",))
 
 
 def view_as_real(input: Tensor) -> Tensor:

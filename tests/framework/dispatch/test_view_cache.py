@@ -69,6 +69,65 @@ def test_the_next_calls_are_like_the_first(name: str, place: Device) -> None:
         assert [each.tolist() for each in several] == [each.tolist() for each in again]
 
 
+def shown(node: Any) -> Any:
+    """Return the names of what the graph shows from a node on."""
+    if node is None:
+        return None
+    return node.name(), [shown(each) for each, _ in node.next_functions]
+
+
+@pytest.mark.parametrize("name", [*CALLS, *SEVERAL])
+def test_tape_entries_of_the_next_calls_are_those_of_the_first(
+    name: str, place: Device
+) -> None:
+    call = CALLS.get(name) or SEVERAL[name]
+    known: list[Any] = []
+    for _ in range(6):
+        x = fw.tensor(DATA, device=place).requires_grad_()
+        y = x * 1
+        found = call(y)
+        several = found if isinstance(found, tuple) else (found,)
+        graph = [shown(each.grad_fn) for each in several]
+        assert all(each.requires_grad for each in several)
+        if name in CALLS and name not in ("expand", "meshgrid") and found is not y:
+            # A change of it in place is one of what it is a view of.
+            found.mul_(3)
+            total = (y * y).sum()
+        else:
+            total = fw.stack([(each * each).sum() for each in several]).sum()
+        total.backward()
+        assert x.grad is not None
+        known.append((graph, x.grad.tolist(), y.tolist()))
+    assert known == known[:1] * 6
+
+
+def test_calls_on_the_tape_run_a_few_times(place: Device) -> None:
+    calls = 0
+
+    def turned(x: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return x.transpose(0, 1)[1:]
+
+    cached = caches_views(turned)
+    x = fw.tensor(DATA, device=place).requires_grad_()
+    for _ in range(8):
+        found = cached(x)
+        assert type(found.grad_fn).__name__ == type(turned(x).grad_fn).__name__
+    assert calls - 8 <= 4
+    before = calls
+    with fw.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
+        cached(x)
+    assert calls == before + 1
+    with fw.no_grad():
+        off = cached(x)
+        assert not off.requires_grad
+    assert calls == before + 1
+    for each in (off, cached(x)):
+        with pytest.raises(RuntimeError, match="in place"):
+            each.add_(1)
+
+
 @pytest.mark.parametrize("name", [*CALLS, *SEVERAL])
 def test_gradients_after_calls_without(name: str, place: Device) -> None:
     call = CALLS.get(name) or SEVERAL[name]
