@@ -37,9 +37,12 @@ if TYPE_CHECKING:
 FILLING_WORKGROUPS = 8
 """Workgroups of a fallback GEMM on each multiprocessor that slices of K make up for."""
 
-LEAST_SLICE, SLICE_STEP, LEAST_SLICED = 256, 16, 2048
-"""K of such a slice at least, what it is a multiple of, and K that is worth the launch
-that adds the slices up."""
+LEAST_SLICE, LEAST_SLICED = {4: 256, 8: 128}, {4: 2048, 8: 512}
+"""K of such a slice at least, and K that is worth the launch that adds slices up, by
+bytes of a sum: tiles of 8 bytes are small, and each step along K takes longer."""
+
+SLICE_STEP = 16
+"""What K of a slice is a multiple of."""
 
 Candidates = dict[str, Callable[[], list[Dispatch] | None]]
 
@@ -139,11 +142,12 @@ def _slices(
     """Return the slices of K: those that a device's loops need, or that fill it."""
     batch, m, k = a.shape
     chunks = least_chunks(gpu, k)
-    fills = batch == 1 and k >= LEAST_SLICED and gpu.target.hides_latency
+    size = acc_size(a.dtype)
+    fills = batch == 1 and k >= LEAST_SLICED[size] and gpu.target.hides_latency
     if chunks == 1 and fills:
         tiles = tile_count(gpu, TiledGemm(m, b.shape[2], k, a.dtype), config)
         fill = FILLING_WORKGROUPS * model_of(gpu).multiprocessors // tiles
-        splits = min(fill, k // LEAST_SLICE, MAX_GROUPS)
+        splits = min(fill, k // LEAST_SLICE[size], MAX_GROUPS)
         if splits > 1:
             depth = SLICE_STEP * ceil_div(k, SLICE_STEP * splits)
             whole = k // depth

@@ -9,7 +9,7 @@ import pytest
 import vkbackend
 import vkbackend.framework as fw
 from vkbackend.framework.base.device import GpuDevice
-from vkbackend.framework.base.dtype import DType, float16, float32, int8, int32
+from vkbackend.framework.base.dtype import DType, float16, float32, float64, int8, int32
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import Dispatch, StridedSpec
 from vkbackend.framework.kernels.gemm.candidates import (
@@ -64,6 +64,12 @@ def test_the_choice_is_the_first_candidate_that_answers(
     assert chosen == next(found for build in candidates.values() if (found := build()))
 
 
+def test_slices_of_float64_are_short(discrete: vkbackend.DeviceInfo) -> None:
+    for dtype, k, slices in ((float64, 512, 4), (float64, 256, 1), (float32, 512, 1)):
+        first, *_ = fallback_gemm(discrete, *sides((512, 512, k), dtype), dtype)
+        assert first.grid[2] == slices
+
+
 def test_the_fallback_is_a_candidate(discrete: vkbackend.DeviceInfo) -> None:
     a, b = sides((20, 20, 20), float16)
     chosen = gemm_dispatches(discrete, a, b, TENSOR_CORES, float16)
@@ -79,11 +85,14 @@ def test_the_fallback_is_a_candidate(discrete: vkbackend.DeviceInfo) -> None:
         (16, 40, 2048, "float32"),
         (17, 9, 2500, "float16"),
         (2, 1, 5000, "int32"),
+        (33, 40, 530, "float64"),
     ],
 )
 def test_slices_of_k_fill_a_device(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch, m: int, n: int, k: int, dtype: str
 ) -> None:
+    if dtype == "float64" and not gpu.gpu.info.shader_float64:
+        pytest.skip("no float64")
     info = dataclasses.replace(gpu.gpu.info, kind="discrete")
     taken = []
 
@@ -110,5 +119,5 @@ def test_slices_of_k_fill_a_device(
     assert taken
     for steps in taken:
         assert steps[0].grid[2] > 1
-        whole = n % 4 == 0
+        whole = n % 4 == 0 and dtype != "float64"
         assert steps[-1].kernel == ("matmul/sum_slices" if whole else "reduce/reduce")
