@@ -8,7 +8,8 @@ The gradient by the filters (wgrad) has all pixels as K, with split-K.
 The gradient by the images (dgrad) of a convolution with stride s is decomposed into
 stride phases, each a convolution with stride 1. Pixels whose padded coordinates are
 congruent modulo s are a phase: each phase has every s-th filter tap, and all phases
-gather the same windows of `grad`. So phases are rows of the GEMM, beside channels.
+gather the same windows of `grad`. So phases are rows of the GEMM, beside channels;
+those across, whose results lie between each other, are side by side.
 
 Of volumes, taps along depth are further ones, at each place of a window of planes, and
 stride phases along depth are products of their own, whose planes lie between each
@@ -51,7 +52,7 @@ from ..reduce import sum_rows
 from ..shader_types import storage_defines
 from . import stacked_planes
 from .largest import of_channels, of_images
-from .pack import Copy, channels_last, filter_sums, filters
+from .pack import Copy, channels_last, filter_sums, filters, together_across
 from .problem import ConvCall, volume_constants
 from .window_grid import (
     DepthTaps,
@@ -313,6 +314,7 @@ def _input_product(
             "PHASES_DOWN": stride[0], "PHASES_ACROSS": stride[1],
             "BEFORE_H": window.padding[0] % stride[0],
             "BEFORE_W": window.padding[1] % stride[1],
+            "TOGETHER_ACROSS": together_across(stride[1]),
         }  # fmt: skip
     rows = math.prod(stride) * channels
     images = windows.number // math.prod(windows.grid)

@@ -30,6 +30,9 @@ from .window_grid import DepthTaps, WindowGrid
 WORKGROUP = 256
 """Workgroup size of the packing kernels."""
 
+MOST_TOGETHER = 8
+"""Most stride phases across an image whose rows are side by side."""
+
 MOST_SHARERS = 8
 """Most invocations that share a result in the reduction of split-K slices."""
 
@@ -170,6 +173,8 @@ def filters(
     names = ("KERNEL_H", "KERNEL_W", "STRIDE_H", "STRIDE_W")
     constants = {name: call.window.constants()[name] for name in names}
     constants |= {"LOCAL_X": WORKGROUP, "FOR_INPUT": int(for_input)}
+    if for_input:
+        constants["TOGETHER_ACROSS"] = together_across(call.window.stride[1])
     if deep is not None:
         constants |= {
             "DEPTH": call.weight.shape[2], "DEEP": deep.planes,
@@ -181,6 +186,14 @@ def filters(
     packed = Dispatch("conv/pack_weight", grid, push, constants, defines)
     largest = of_filters(call, for_input=for_input) if scaled else None
     return _copy(memory, packed, name, largest, lines)
+
+
+def together_across(stride: int) -> int:
+    """Return the stride phases across whose rows are side by side: all, or 1.
+
+    The rows that a subgroup stores at once are whole multiples of them.
+    """
+    return stride if stride & (stride - 1) == 0 and stride <= MOST_TOGETHER else 1
 
 
 def filter_sums(
