@@ -82,6 +82,11 @@ def taps_of(
     }  # fmt: skip
 
 
+def as_statistics(weights: fw.Tensor) -> fw.Tensor:
+    """Return weights in the dtype in which products are added up."""
+    return weights if weights.dtype is fw.float64 else weights.float()
+
+
 def named_elements(x: np.ndarray, index: np.ndarray) -> np.ndarray:
     """Return elements (batch, channels, taps, places), 0 where an index names none."""
     batch = np.arange(len(x))[:, None, None]
@@ -442,6 +447,20 @@ INDEXING = {
             "nctp,ntp->ncp", named_elements(x, index), weights
         ),
         scale=8,  # sums of three products of size 4
+    ),
+    "tap_scatter": Case(
+        lambda slope, index, weights: REGISTRY["tap_scatter"](
+            slope, index, as_statistics(weights), 6
+        ),
+        tap_samples("slope", "index", "weights"),
+        lambda slope, index, weights: np.einsum(
+            "ncp,ntp,ntps->ncs",
+            slope,
+            weights,
+            index[..., None] == np.arange(6),
+            dtype=wide(slope),
+        ).astype(slope.dtype),
+        scale=8,  # sums of some products of size 4
     ),
     "tap_products": Case(
         lambda slope, x, index: REGISTRY["tap_products"](slope, x, index),

@@ -15,6 +15,8 @@ from .shader_types import storage_defines
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
+    from ..base.shape import Shape
+
 CHANNELS = 8
 """Channels for which an invocation reads its indices and weights once."""
 
@@ -91,3 +93,36 @@ def tap_sum_dispatch(gpu: DeviceInfo, x: StridedSpec, index: StridedSpec) -> Dis
     constants["CELLS"] = max(WORKGROUP, cells)
     grid = fold_grid(batch * held.groups * held.parts)
     return Dispatch("index/tap_sum_shared", grid, push, constants, defines)
+
+
+def scattered_planes(gpu: DeviceInfo, shape: Shape) -> int | None:
+    """Return the images that a workgroup adds up, of (batch, channels, size).
+
+    None if it holds none, or there are too few.
+    """
+    batch, channels, size = shape
+    has_room = gpu.max_shared_memory >= 4 * CELLS
+    if not gpu.target.hides_latency or not has_room or not 0 < size <= CELLS:
+        return None
+    least = model_of(gpu).multiprocessors
+    enough = batch * channels // (GROUPS_EACH * least)
+    planes = max(1, min(CELLS // size, MOST_PLANES, enough))
+    return planes if batch * ceil_div(channels, planes) >= least else None
+
+
+def tap_scatter_dispatch(
+    gpu: DeviceInfo, slope: StridedSpec, index: StridedSpec, size: int
+) -> Dispatch:
+    """Return the dispatch of the gradient of tap sums by their `size` elements."""
+    batch, channels, places = slope.shape
+    planes = scattered_planes(gpu, (batch, channels, size)) or 1
+    groups = ceil_div(channels, planes)
+    push: dict[str, Argument] = {"slope": "slope", "indices": "index", "out_": "out"}
+    push |= {"weights": "weights", "batches": batch, "channels": channels}
+    push |= {"size": size, "places": places, "groups": groups}
+    push["magic"], push["shift"] = divisor(max(1, groups))
+    cells = 1 << (planes * size - 1).bit_length()
+    constants = {"LOCAL_X": WORKGROUP, "TAPS": index.shape[1], "PLANES": planes}
+    constants["CELLS"] = max(WORKGROUP, cells)
+    grid, defines = fold_grid(batch * groups), storage_defines(slope.dtype)
+    return Dispatch("index/tap_scatter", grid, push, constants, defines)

@@ -14,13 +14,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT, as_dtype, float32, float64, int32
+from ...base.determinism import is_deterministic
+from ...base.device import GpuDevice
+from ...base.dtype import (
+    FLOAT,
+    as_dtype,
+    bfloat16,
+    float16,
+    float32,
+    float64,
+    int32,
+)
 from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.linear import linear_dispatch, linear_workgroup, words_of
 from ...kernels.shader_types import statistic_dtype, storage_defines
-from ...kernels.tap_sum import tap_sum_dispatch
+from ...kernels.tap_sum import (
+    scattered_planes,
+    tap_scatter_dispatch,
+    tap_sum_dispatch,
+)
 from ..elementwise.cast import cast
 from ..elementwise.compare import clamp_min, ge, where
 from ..movement.slice import narrow
@@ -36,6 +50,9 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 WEIGHTS = (float32, float64)
+
+NARROW = (float32, float16, bfloat16)
+"""Dtypes of images that a workgroup adds up, in float32."""
 
 SCATTERED_TAPS = 4
 """Taps whose shares of a gradient are added at once: each is as large as the result."""
@@ -156,8 +173,76 @@ def _tap_products_reference(
     return out
 
 
+@primitive(
+    dtypes={"slope": FLOAT, "index": (int32,), "weights": WEIGHTS},
+    device_dtypes={"slope": NARROW, "index": (int32,), "weights": (float32,)},
+    typed="slope",
+)
+def _tap_scatter(slope: Tensor, index: Tensor, weights: Tensor, size: int) -> Tensor:
+    """Return (batch, channels, size): `slope` by its weights where indices name it.
+
+    Of images that a workgroup holds.
+    """
+
+
+@_tap_scatter.spec
+def _tap_scatter_spec(slope: TensorSpec, size: int, **_: object) -> TensorSpec:
+    return TensorSpec((*slope.shape[:2], size), slope.dtype)
+
+
+@_tap_scatter.kernel
+def _tap_scatter_kernel(
+    gpu: DeviceInfo,
+    slope: StridedSpec,
+    index: StridedSpec,
+    weights: StridedSpec,
+    size: int,
+) -> Dispatch:
+    for each in (slope, index, _tap_scatter_spec(slope, size)):
+        words_of("tap_scatter", each)
+    return tap_scatter_dispatch(gpu, slope, index, size)
+
+
+@_tap_scatter.vjp
+def _tap_scatter_vjp(
+    grad: Tensor,
+    slope: Tensor,
+    index: Tensor,
+    weights: Tensor,
+    needs: tuple[bool, bool, bool],
+) -> tuple[Tensor | None, None, Tensor | None]:
+    grad_slope = _tap_sum(grad, index, weights) if needs[0] else None
+    return grad_slope, None, _tap_products(slope, grad, index) if needs[2] else None
+
+
+@_tap_scatter.reference
+def _tap_scatter_reference(
+    slope: np.ndarray, index: np.ndarray, weights: np.ndarray, size: int
+) -> np.ndarray:
+    images, channels, _ = slope.shape
+    out = np.zeros((images, size, channels), weights.dtype)
+    batch, tap, place = np.nonzero(index >= 0)
+    shares = slope[batch, :, place].astype(weights.dtype)
+    shares *= weights[batch, tap, place, None]
+    np.add.at(out, (batch, index[batch, tap, place]), shares)
+    return np.ascontiguousarray(np.moveaxis(out, 1, 2)).astype(slope.dtype)
+
+
+def _holds_images(grad: Tensor, size: int) -> bool:
+    """Return whether workgroups add up the images of a gradient, in any order."""
+    device = grad.device
+    if not isinstance(device, GpuDevice) or grad.dtype not in NARROW:
+        return False
+    if in_storage(grad) is not grad or is_deterministic():
+        return False
+    shape = (*grad.layout.shape[:2], size)
+    return scattered_planes(device.gpu.info, shape) is not None
+
+
 def _scattered(grad: Tensor, index: Tensor, weights: Tensor, size: int) -> Tensor:
     """Return (batch, channels, size): `grad` by its weights where indices name it."""
+    if _holds_images(grad, size):
+        return _tap_scatter(grad, index, weights, size)
     batch, channels, places = grad.layout.shape
     total = fill_like(grad, (batch, channels, size), 0, grad.dtype)
     for start in range(0, index.layout.shape[1], SCATTERED_TAPS):

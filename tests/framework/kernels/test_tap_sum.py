@@ -8,7 +8,11 @@ from vkbackend import DeviceInfo
 from vkbackend.framework.base.dtype import DType, float16, float32, float64
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import StridedSpec
-from vkbackend.framework.kernels.tap_sum import HeldPlanes, held_planes
+from vkbackend.framework.kernels.tap_sum import (
+    HeldPlanes,
+    held_planes,
+    scattered_planes,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,3 +40,11 @@ def test_which_images_are_held(
     assert held_planes(discrete, x, 4, places) == wanted
     software = dataclasses.replace(discrete, kind="software")
     assert held_planes(software, x, 4, places) is None
+
+
+def test_which_gradients_are_added_up_in_shared_memory(discrete: DeviceInfo) -> None:
+    assert scattered_planes(discrete, (32, 64, 3136)) == 2
+    assert scattered_planes(discrete, (140, 5, 33)) == 1
+    assert scattered_planes(discrete, (140, 40, 33)) == 4
+    assert scattered_planes(discrete, (32, 64, 8193)) is None
+    assert scattered_planes(discrete, (1, 64, 3136)) is None

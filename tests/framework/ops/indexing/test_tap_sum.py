@@ -75,3 +75,32 @@ def test_images_in_shared_memory(
     taken = np.take_along_axis(x[:, :, None], np.maximum(index, 0)[:, None], 3)
     wanted = (taken * np.where(index < 0, 0, weights)[:, None]).sum(2)
     assert np.array_equal(found.cpu().double().numpy(), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("channels", [5, 40])
+def test_gradients_in_shared_memory(
+    channels: int, dtype: str, quads: GpuDevice
+) -> None:
+    """Of one channel of a workgroup and of several, and of places that coincide."""
+    need(dtype, quads)
+    rng = np.random.default_rng(channels)
+    index = rng.integers(-1, 33, (140, 4, 60), np.int32)
+    index[:, :, 5:9] = 3
+    weights = rng.integers(-3, 4, index.shape).astype(np.float32)
+    slope = rng.integers(-4, 5, (140, channels, 60))
+    x = fw.zeros(140, channels, 33, device=quads, dtype=DTYPES[dtype])
+    x.requires_grad_()
+    named, shares = (fw.tensor(each, device=quads) for each in (index, weights))
+    seed = fw.tensor(slope, device=quads, dtype=DTYPES[dtype])
+    out = tap_sum(x, named, shares)
+    fw.eval(out, seed)
+    with quads.gpu.profile() as profile:
+        out.backward(seed)
+        fw.eval(x.grad)
+    assert [span.name.split()[0] for span in profile.spans] == ["index/tap_scatter"]
+    wanted = np.zeros(x.shape)
+    batch, tap, place = np.nonzero(index >= 0)
+    added = slope[batch, :, place] * weights[batch, tap, place, None]
+    np.add.at(wanted, (batch, slice(None), index[batch, tap, place]), added)
+    assert np.array_equal(x.grad.cpu().double().numpy(), wanted)
