@@ -11,6 +11,7 @@ from ..base.dtype import int32
 from ..base.shape import TensorSpec
 from ..base.trace_hooks import reads_are_refused
 from ..dispatch.declare import composite
+from ..dispatch.replayable import replayable
 from . import triangular
 from .elementwise.cast import cast
 from .elementwise.compare import eq, logical_not, where
@@ -99,6 +100,7 @@ def full_rank(
     return None if largest_flag(near, *found) else found
 
 
+@replayable
 def _may_be_cut(
     x: Tensor, inverse: Tensor, atol: float, rtol: float, rounding: float
 ) -> Tensor:
@@ -142,6 +144,7 @@ def has_spectral_norm(x: Tensor) -> bool:
     return triangular.by_kernel(x) and not is_small(x) and not svd_by_kernel(x)
 
 
+@replayable
 def spectral_norm(x: Tensor) -> Tensor:
     """Return the largest singular values (...) of (..., m, n).
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..base.dtype import bool_
+from ..dispatch.replayable import replayable
 from ..kernels.gemm.tiles import SIMT
 from .elementwise.cast import cast
 from .elementwise.compare import eq, where
@@ -42,11 +43,13 @@ def _left(rows: Tensor, one: Tensor) -> Tensor:
     return one - _bmm(rows, transpose(rows, 1, 2), SIMT)
 
 
+@replayable
 def orthogonal(rows: Tensor) -> Tensor:
     """Return rows (matrices, n, n) nearer to orthogonal: what is left is a square."""
     return rows + _bmm(_left(rows, _identity(rows)) * 0.5, rows, SIMT)
 
 
+@replayable
 def refined(rows: Tensor, matrix: Tensor, most: float) -> tuple[Tensor, Tensor]:
     """Return better eigenvectors, and the eigenvalues (matrices, n, 1) of those given.
 
