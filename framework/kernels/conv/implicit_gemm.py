@@ -314,15 +314,18 @@ def _input_product(
             "PHASES_DOWN": stride[0], "PHASES_ACROSS": stride[1],
             "BEFORE_H": window.padding[0] % stride[0],
             "BEFORE_W": window.padding[1] % stride[1],
-            "TOGETHER_ACROSS": together_across(stride[1]),
         }  # fmt: skip
     rows = math.prod(stride) * channels
     images = windows.number // math.prod(windows.grid)
     depth = call.weight.shape[0] // groups * math.prod(window.kernel) * windows.deep
     nchw_size = GemmSize(channels // groups, images * math.prod(size), depth, groups)
-    return _ImplicitGemm(
+    product = _ImplicitGemm(
         call, windows, "grad_out", rows, call.x, kind, nchw_size, constants
     )
+    if kind != PHASES or product.mode == SIMT:
+        return product
+    together = together_across(window)
+    return product._replace(constants=constants | {"TOGETHER_ACROSS": together})
 
 
 def weight_vjp(
@@ -503,6 +506,7 @@ def _filters(
         line,
         for_input=for_input,
         scaled=product.scaled,
+        together=product.constants.get("TOGETHER_ACROSS", 1),
         bundle=product.bundle,
         deep=product.deep,
     )

@@ -272,6 +272,8 @@ def test_sums_on_matrix_units_begin_where_a_phase_has_taps(
 # with sums of slices.
 TRANSPOSED: list[Convolved] = [
     ((2, 16, 5, 6), (16, 24, 3, 3), {"stride": 2, "padding": 1, "output_padding": 1}),
+    # Phases that have as many taps are stored side by side.
+    ((2, 16, 4, 5), (16, 24, 4, 4), {"stride": 2, "padding": 1}),
     ((1, 16, 4, 4), (16, 20, 1, 2), {"stride": (2, 3)}),
     ((2, 16, 4, 8), (16, 24, 3, 3), {"padding": 1}),
     ((1, 64, 4, 5), (64, 4, 3, 3), {"groups": 16, "stride": 2}),
@@ -299,7 +301,7 @@ def test_a_transposed_convolution_adds_its_bias(
 
 @pytest.mark.parametrize("splits", [1, 3])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-@pytest.mark.parametrize("row", TRANSPOSED[:3], ids=name_of)
+@pytest.mark.parametrize("row", TRANSPOSED[:4], ids=name_of)
 def test_a_transposed_convolution_adds_its_bias_on_matrix_units(
     gpu: GpuDevice,
     split_products: list[Dispatch],
