@@ -59,6 +59,9 @@ layout(push_constant, std430) uniform Push {
 
 // One pixel of padding avoids bank conflicts between channels.
 shared uint tile[VECTORS * WIDTH * (PIXELS + 1)];
+#ifdef SCALED
+shared int channel_exponents[VECTORS * WIDTH];
+#endif
 
 uint bits(uint index) {
 #if BYTES == 2
@@ -73,6 +76,20 @@ void main() {
     uint first_pixel = workgroup / push.tiles * PIXELS;
     uint first_vector = workgroup % push.tiles * VECTORS;
     if (first_pixel >= push.padded_pixels) return;
+
+#ifdef SCALED
+    if (BY_CHANNEL != 0) {
+        for (uint channel = gl_LocalInvocationIndex; channel < VECTORS * WIDTH;
+             channel += gl_WorkGroupSize.x) {
+            uint all = first_vector * WIDTH + channel;
+            bool exists = all < push.channels;
+            int exponent = exists ? exponent_of_group(push.largest, all) : 0;
+            channel_exponents[channel] = exponent;
+            if (exists && first_pixel == 0) push.exponents.at[all] = exponent;
+        }
+        barrier();
+    }
+#endif
 
     // Neighbours load neighbouring pixels of a channel.
     uint own = gl_LocalInvocationIndex % PIXELS;
@@ -108,10 +125,7 @@ void main() {
         bool there = inside && all < push.channels;
         uint value = bits(there ? from + all * PLANES * plane : 0);
 #ifdef SCALED
-        if (BY_CHANNEL != 0 && all < push.channels) {
-            exponent = exponent_of_group(push.largest, all);
-            if (pixel == 0) push.exponents.at[all] = exponent;
-        }
+        if (BY_CHANNEL != 0) exponent = channel_exponents[channel];
         value = floatBitsToUint(uintBitsToFloat(value) * power_of_two(-exponent));
 #endif
         tile[channel * (PIXELS + 1) + own] = there ? value : 0;
