@@ -35,7 +35,6 @@ layout(constant_id = 29) const uint TAP = 1;
 const uint IMAGES = 0;  // (images, rows, PLANE), or planes of volumes
 const uint FILTERS = 1;  // (splits, rows, columns), for conv/wgrad_reduce
 const uint PHASES = 2;  // (images, CHANNELS, HEIGHT, WIDTH), rows are (phases, CHANNELS)
-                        // or, with TOGETHER_ACROSS, (phases down, CHANNELS, across)
 layout(constant_id = 30) const uint RESULTS = IMAGES;
 layout(constant_id = 31) const uint CHANNELS = 1;
 layout(constant_id = 32) const uint HEIGHT = 1;
@@ -44,7 +43,6 @@ layout(constant_id = 34) const uint PHASES_DOWN = 1;
 layout(constant_id = 35) const uint PHASES_ACROSS = 1;
 layout(constant_id = 36) const uint BEFORE_H = 0;  // pixels before the first phase's own
 layout(constant_id = 37) const uint BEFORE_W = 0;
-layout(constant_id = 56) const uint TOGETHER_ACROSS = 1;  // 1, or PHASES_ACROSS
 layout(constant_id = 38) const uint BUNDLE_ROWS = 0;  // of a stride phase; 0: all
 layout(constant_id = 39) const uint BUNDLE = 0;  // distance of its channels, in vectors
 
@@ -83,23 +81,12 @@ uint first_result(uint image, uint channels) {
     return volume * channels * RESULT_PLANES + (image - volume * PLANES) * RESULT_STEP;
 }
 
-// Stride phase of a row, and its channel.
-uvec2 phase_of(uint row) {
-    uint down = row / (CHANNELS * TOGETHER_ACROSS);
-    uint rest = row - down * (CHANNELS * TOGETHER_ACROSS);
-    uint channel = rest / TOGETHER_ACROSS;
-    return uvec2(down * TOGETHER_ACROSS + (rest - channel * TOGETHER_ACROSS), channel);
-}
-
 // Elements in front of K that are zeros in the filters of `rows` rows, in whole units: a
 // stride phase has the last taps of a window, all, some or none.
 uint leading_zeros(uint first_row, uint rows, uint unit) {
     if (FILTER_LINES == 0 || push.total <= unit) return 0;
     uint last_row = min(first_row + rows, push.m) - 1, zeros = push.total - unit;
-    const uint ALIKE = CHANNELS * TOGETHER_ACROSS;  // rows of TOGETHER_ACROSS phases
-    uint first = first_row / ALIKE * TOGETHER_ACROSS;
-    uint end = (last_row / ALIKE + 1) * TOGETHER_ACROSS;
-    for (uint phase = first; phase < end; ++phase) {
+    for (uint phase = first_row / CHANNELS; phase <= last_row / CHANNELS; ++phase) {
         uint down = phase / PHASES_ACROSS, across = phase % PHASES_ACROSS;
         uint lines = (FILTER_LINES + PHASES_DOWN - 1 - down) / PHASES_DOWN;
         uint columns = (FILTER_COLUMNS + PHASES_ACROSS - 1 - across) / PHASES_ACROSS;
@@ -145,7 +132,7 @@ uvec2 planes_outside(uint first_column, uint columns, uint unit) {
 // Offset of the channels that rows from `row` on are made of.
 uint bundle_offset(uint row) {
     if (BUNDLE_ROWS == 0) return 0;
-    return (RESULTS == PHASES ? phase_of(row).y : row) / BUNDLE_ROWS * BUNDLE;
+    return (RESULTS == PHASES ? row % CHANNELS : row) / BUNDLE_ROWS * BUNDLE;
 }
 
 // Offset of the first tap of an output pixel.
@@ -185,11 +172,11 @@ uint tap_vector_offset(uint number) {
 // Pixel of a result in an image of PHASES: its channel, and its coordinates (y, x), out
 // of bounds where stride phases reach past the edge.
 uvec3 pixel_of(uint row, uint column) {
-    uvec2 phase_channel = phase_of(row);
-    uint phase = phase_channel.x;
+    uint phase = row / CHANNELS;
     uint line = column % PLANE / ACROSS;
     uint across = column % PLANE - line * ACROSS;
-    return uvec3(phase_channel.y, line * PHASES_DOWN + phase / PHASES_ACROSS - BEFORE_H,
+    return uvec3(row - phase * CHANNELS,
+        line * PHASES_DOWN + phase / PHASES_ACROSS - BEFORE_H,
         across * PHASES_ACROSS + phase % PHASES_ACROSS - BEFORE_W);
 }
 
@@ -197,7 +184,7 @@ uvec3 pixel_of(uint row, uint column) {
 // What is added to each row of the product; the first of split-K's slices has it.
 float bias_of(uint row) {
     if (gl_WorkGroupID.z != 0) return 0;
-    return load(push.bias, RESULTS == PHASES ? phase_of(row).y : row);
+    return load(push.bias, RESULTS == PHASES ? row % CHANNELS : row);
 }
 #endif
 

@@ -32,17 +32,14 @@ void load_exponents(uint first_row, uint first_column, uint batch) {
             : column_exponent(min(first_column + i - BLOCK_M, push.n - 1), batch);
 }
 
-float scaled_back(float sum, uint row, uint column) {
-    int own = exponents[row - scaled_from.x];
-    vec2 both =
-        power_in_factors(own + exponents[BLOCK_M + column - scaled_from.y]);
-    return sum * both.x * both.y;
-}
-
 // Four neighbours of a row, from `column` on.
 vec4 scaled_back(vec4 sums, uint row, uint column) {
-    [[unroll]] for (uint i = 0; i < 4; ++i)
-        sums[i] = scaled_back(sums[i], row, column + i);
+    int own = exponents[row - scaled_from.x];
+    uint from = BLOCK_M + column - scaled_from.y;
+    [[unroll]] for (uint i = 0; i < 4; ++i) {
+        vec2 both = power_in_factors(own + exponents[from + i]);
+        sums[i] = sums[i] * both.x * both.y;
+    }
     return sums;
 }
 #else

@@ -139,41 +139,7 @@ void store_strip(uint strip, uint first_row, uint first_column) {
     }
 }
 #else
-#if defined(IMPLICIT_GEMM) && !defined(WIDE_STORES) && !defined(EPILOGUE)
-// Results of stride phases across lie between each other: neighbours store neighbours, of
-// as many rows as there are phases.
-void store_phases(uint strip, uint first_row, uint first_column) {
-    for (uint i = 0; i < EDGE * SUB_N; i += SUBGROUP) {
-        uint at = i + lane;
-        uint pixel = at / TOGETHER_ACROSS;
-        uint line = pixel / SUB_N * TOGETHER_ACROSS + at % TOGETHER_ACROSS;
-        uint place = pixel % SUB_N;
-        uint row = first_row + line, column = first_column + place;
-        if (at >= EDGE * SUB_N || !is_result(row, column)) continue;
-        uint from = strip + line * STRIP_PITCH;
-#if STORED_BYTES == 2
-        vec2 two = unpackHalf2x16(tiles[from + place / 8][place / 2 % 4]);
-        float value = place % 2 == 0 ? two.x : two.y;
-#else
-        float value = uintBitsToFloat(tiles[from + place / 4][place % 4]);
-#endif
-        value = scaled_back(value, row, column);
-#ifdef BIAS
-        value += bias_of(row);
-#endif
-        store(push.out_, result_at(row, column), value);
-    }
-}
-#define STORES_PHASES
-#endif
-
 void store_strip(uint strip, uint first_row, uint first_column) {
-#ifdef STORES_PHASES
-    if (TOGETHER_ACROSS > 1) {
-        store_phases(strip, first_row, first_column);
-        return;
-    }
-#endif
     const uint COUNT = EDGE * SUB_N / TOGETHER;
     EACH_PASS for (uint i = 0; i < COUNT; i += SUBGROUP) {
         uint at = i + lane;

@@ -8,8 +8,7 @@ The gradient by the filters (wgrad) has all pixels as K, with split-K.
 The gradient by the images (dgrad) of a convolution with stride s is decomposed into
 stride phases, each a convolution with stride 1. Pixels whose padded coordinates are
 congruent modulo s are a phase: each phase has every s-th filter tap, and all phases
-gather the same windows of `grad`. So phases are rows of the GEMM, beside channels;
-those across, whose results lie between each other, are side by side.
+gather the same windows of `grad`. So phases are rows of the GEMM, beside channels.
 
 Of volumes, taps along depth are further ones, at each place of a window of planes, and
 stride phases along depth are products of their own, whose planes lie between each
@@ -52,7 +51,7 @@ from ..reduce import sum_rows
 from ..shader_types import storage_defines
 from . import stacked_planes
 from .largest import of_channels, of_images
-from .pack import Copy, channels_last, filter_sums, filters, together_across
+from .pack import Copy, channels_last, filter_sums, filters
 from .problem import ConvCall, volume_constants
 from .window_grid import (
     DepthTaps,
@@ -319,13 +318,9 @@ def _input_product(
     images = windows.number // math.prod(windows.grid)
     depth = call.weight.shape[0] // groups * math.prod(window.kernel) * windows.deep
     nchw_size = GemmSize(channels // groups, images * math.prod(size), depth, groups)
-    product = _ImplicitGemm(
+    return _ImplicitGemm(
         call, windows, "grad_out", rows, call.x, kind, nchw_size, constants
     )
-    if kind != PHASES or product.mode == SIMT:
-        return product
-    together = together_across(window)
-    return product._replace(constants=constants | {"TOGETHER_ACROSS": together})
 
 
 def weight_vjp(
@@ -506,7 +501,6 @@ def _filters(
         line,
         for_input=for_input,
         scaled=product.scaled,
-        together=product.constants.get("TOGETHER_ACROSS", 1),
         bundle=product.bundle,
         deep=product.deep,
     )

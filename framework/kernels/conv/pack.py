@@ -25,14 +25,10 @@ from ..gemm.pack import VECTOR_SIZE
 from ..shader_types import storage_defines
 from .largest import Largest, of_filters
 from .problem import ConvCall, divisors, volume_constants
-from .window import Window
 from .window_grid import DepthTaps, WindowGrid
 
 WORKGROUP = 256
 """Workgroup size of the packing kernels."""
-
-MOST_TOGETHER = 8
-"""Most stride phases across an image whose rows are side by side."""
 
 MOST_SHARERS = 8
 """Most invocations that share a result in the reduction of split-K slices."""
@@ -140,7 +136,6 @@ def filters(
     *,
     for_input: bool,
     scaled: bool = False,
-    together: int = 1,
     bundle: int = 1,
     deep: DepthTaps | None = None,
 ) -> Copy:
@@ -157,8 +152,6 @@ def filters(
         Whether to pack for the gradient by the images (dgrad).
     scaled : bool, default False
         Whether float32 is scaled to float16, each line by its largest magnitude.
-    together : int, default 1
-        Stride phases across whose lines are side by side.
     bundle : int, default 1
         Groups whose channels a line has, with zeros for those of other groups.
     deep : DepthTaps or None
@@ -177,8 +170,6 @@ def filters(
     names = ("KERNEL_H", "KERNEL_W", "STRIDE_H", "STRIDE_W")
     constants = {name: call.window.constants()[name] for name in names}
     constants |= {"LOCAL_X": WORKGROUP, "FOR_INPUT": int(for_input)}
-    if together > 1:
-        constants["TOGETHER_ACROSS"] = together
     if deep is not None:
         constants |= {
             "DEPTH": call.weight.shape[2], "DEEP": deep.planes,
@@ -190,18 +181,6 @@ def filters(
     packed = Dispatch("conv/pack_weight", grid, push, constants, defines)
     largest = of_filters(call, for_input=for_input) if scaled else None
     return _copy(memory, packed, name, largest, lines)
-
-
-def together_across(window: Window) -> int:
-    """Return the stride phases across whose rows are side by side: all, or 1.
-
-    The rows that a subgroup stores at once are whole multiples of them. A tile of all
-    takes the taps of that with the most, so that others have as many, or hardly any.
-    """
-    taps, stride = window.kernel[1], window.stride[1]
-    alike = taps % stride == 0 or taps < stride
-    whole = stride & (stride - 1) == 0 and stride <= MOST_TOGETHER
-    return stride if alike and whole else 1
 
 
 def filter_sums(

@@ -272,7 +272,6 @@ def test_sums_on_matrix_units_begin_where_a_phase_has_taps(
 # with sums of slices.
 TRANSPOSED: list[Convolved] = [
     ((2, 16, 5, 6), (16, 24, 3, 3), {"stride": 2, "padding": 1, "output_padding": 1}),
-    # Phases that have as many taps are stored side by side.
     ((2, 16, 4, 5), (16, 24, 4, 4), {"stride": 2, "padding": 1}),
     ((1, 16, 4, 4), (16, 20, 1, 2), {"stride": (2, 3)}),
     ((2, 16, 4, 8), (16, 24, 3, 3), {"padding": 1}),
