@@ -6,16 +6,20 @@
 //         each out_size; count: elements of out_
 // out     out_ (outer, out_layers, out_rows, out_columns)
 // consts  DIMS: dimensions that have taps, the last ones; GROUP; ACROSS: invocations of
-//         a group beside each other along columns, which divides GROUP
+//         a group beside each other along columns, which divides GROUP; ROWS, ITEMS:
+//         rows, and elements of each, that an invocation loads at once
 // source  definition; each invocation sums elements ACROSS columns apart, of rows apart
 // lint    scalar-load: elements of a line begin anywhere
 #version 460
 #extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"
 
 layout(constant_id = 3) const uint DIMS = 3;
 layout(constant_id = 6) const uint ACROSS = 1;
+layout(constant_id = 7) const uint ROWS = 1;
+layout(constant_id = 8) const uint ITEMS = 1;
 
 #define State ACC
 ACC merge(ACC a, ACC b) { return a + b; }
@@ -36,6 +40,14 @@ layout(push_constant, std430) uniform Push {
     uint shift[3];
     uint width[3];
 } push;
+
+// Goes on to the layer that has a row whose number is past those of its layer.
+void next_layer(inout uint layer, inout uint row, uint layer_count, uint row_count) {
+    while (row >= row_count && layer < layer_count) {
+        row -= row_count;
+        ++layer;
+    }
+}
 
 void main() {
     In x = push.x;
@@ -68,20 +80,38 @@ void main() {
 
     ACC volume = ACC(0);
     uint layer = 0, row = part / ACROSS;
+    next_layer(layer, row, layer_count, row_count);
     while (layer < layer_count) {
-        if (row >= row_count) {
-            row -= row_count;
-            ++layer;
-            continue;
+        uint starts[ROWS];
+        ACC weights[ROWS], sums[ROWS];
+        bool are_taps[ROWS];
+        [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+            // What is past the last row reads the first one, and is not added.
+            bool is_tap = are_taps[r] = layer < layer_count;
+            uint u = is_tap ? layer : 0, t = is_tap ? row : 0;
+            starts[r] = from + u * area + t * columns;
+            weights[r] = ACC(1);
+            if (DIMS > 1) weights[r] = row_taps.at[i + 2 + t];
+            if (DIMS > 2) weights[r] *= layer_taps.at[h + 2 + u];
+            sums[r] = ACC(0);
+            row += GROUP / ACROSS;
+            next_layer(layer, row, layer_count, row_count);
         }
-        uint start = from + layer * area + row * columns;
-        ACC sum = ACC(0);
-        for (uint s = part % ACROSS; s < column_count; s += ACROSS)
-            sum = multiply_add(column_taps.at[j + 2 + s], load(x, start + s), sum);
-        if (DIMS > 1) sum *= row_taps.at[i + 2 + row];
-        if (DIMS > 2) sum *= layer_taps.at[h + 2 + layer];
-        volume += sum;
-        row += GROUP / ACROSS;
+        for (uint s = part % ACROSS; s < column_count; s += ITEMS * ACROSS) {
+            ACC taps[ITEMS], values[ITEMS * ROWS];
+            [[unroll]] for (uint k = 0; k < ITEMS; ++k) {
+                uint place = min(s + k * ACROSS, column_count - 1);
+                taps[k] = column_taps.at[j + 2 + place];
+                [[unroll]] for (uint r = 0; r < ROWS; ++r)
+                    values[k * ROWS + r] = load(x, starts[r] + place);
+            }
+            [[unroll]] for (uint k = 0; k < ITEMS; ++k)
+                if (s + k * ACROSS < column_count)
+                    [[unroll]] for (uint r = 0; r < ROWS; ++r)
+                        sums[r] = multiply_add(taps[k], values[k * ROWS + r], sums[r]);
+        }
+        [[unroll]] for (uint r = 0; r < ROWS; ++r)
+            if (are_taps[r]) volume = multiply_add(weights[r], sums[r], volume);
     }
     volume = over_group(volume, slot, part);
     if (part == 0 && is_result) store(push.out_, number, volume);

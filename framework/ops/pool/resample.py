@@ -17,7 +17,7 @@ from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec, check_rounds, divisor
 from ...kernels.linear import linear_dispatch
 from ...kernels.reduce import MOST_ELEMENTS as COUNTED
-from ...kernels.resample import TABLE_HEAD, grouped_sum_dispatch, sums_by_groups
+from ...kernels.resample import TABLE_HEAD, grouped_sum_dispatch
 from ...kernels.shader_types import check_float, statistic_dtype, storage_defines
 from ..reduce.common import in_storage
 from ..shape_constant import reported
@@ -65,9 +65,10 @@ def _resample_kernel(
     outer, size, inner = x.shape
     out_size, width = table.shape
     check_rounds(gpu, "resample", width)
-    if inner == 1 and sums_by_groups(gpu, [width - TABLE_HEAD]):
-        lines, tables = (outer, size), [table.shape]
-        return grouped_sum_dispatch(x.dtype, lines, tables, ["table"])
+    if inner == 1:
+        lines, tables = (outer, size), {"table": table.shape}
+        if found := grouped_sum_dispatch(gpu, x.dtype, lines, tables):
+            return found
     count = outer * out_size * inner
     push: dict[str, int | str] = {"x": "x", "taps": "table", "out_": "out"}
     push |= {"count": count, "size": size, "inner": inner, "out_size": out_size}
@@ -136,9 +137,9 @@ def _resample2d_kernel(
 ) -> Dispatch:
     outer, rows, columns = x.shape
     (out_rows, row_width), (out_columns, width) = row_table.shape, column_table.shape
-    if sums_by_groups(gpu, [row_width - TABLE_HEAD, width - TABLE_HEAD]):
-        tables = {"row_table": row_table.shape, "column_table": column_table.shape}
-        return grouped_sum_dispatch(x.dtype, x.shape, [*tables.values()], [*tables])
+    tables = {"row_table": row_table.shape, "column_table": column_table.shape}
+    if found := grouped_sum_dispatch(gpu, x.dtype, x.shape, tables):
+        return found
     count = outer * out_rows * out_columns
     push: dict[str, int | str] = {"x": "x", "out_": "out", "count": count}
     push |= {"row_taps": "row_table", "column_taps": "column_table"}
@@ -291,10 +292,9 @@ def _resample3d_kernel(
 ) -> Dispatch:
     outer, *sizes = x.shape
     tables = {"layer": layer_table, "row": row_table, "column": column_table}
-    shapes = [each.shape for each in tables.values()]
-    if sums_by_groups(gpu, [width - TABLE_HEAD for _, width in shapes]):
-        names = [f"{name}_table" for name in tables]
-        return grouped_sum_dispatch(x.dtype, x.shape, shapes, names)
+    shapes = {f"{name}_table": each.shape for name, each in tables.items()}
+    if found := grouped_sum_dispatch(gpu, x.dtype, x.shape, shapes):
+        return found
     layers, out_rows, columns = (each.shape[0] for each in tables.values())
     # Rows share the taps of their columns and layers, where there are enough of them.
     many = outer * layers * out_rows * columns >= MANY_ELEMENTS
