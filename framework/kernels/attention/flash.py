@@ -137,12 +137,14 @@ def flash_dispatch(
         return tensor_core_dispatch(kernel, push, q, k, v, options)
     head_sizes = {"HEAD": head, "VALUE_HEAD": v.shape[3]}
     longest = max(x.shape[3] for x in vectors)
-    tile = simt_tile(gpu, kernel, longest) if large_simt else None
+    rows, groups = (keys, key_heads) if "grad_k" in push else (queries, heads)
+    tile = None
+    if large_simt:
+        tile = simt_tile(gpu, kernel, longest, rows, batch * groups)
     if tile is not None:
         defines = dict(storage_defines(q.dtype))
         if all(map(is_vec4_aligned, vectors)):
             defines["QUADS"] = "1"
-        rows, groups = (keys, key_heads) if "grad_k" in push else (queries, heads)
         grid = fold_grid(ceil_div(rows, tile.block) * batch * groups)
         constants = tile.constants() | head_sizes | options
         return Dispatch(KERNELS[kernel], grid, push, constants, defines)

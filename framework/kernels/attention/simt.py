@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...base.shape import ceil_div
+from ..gpu_model import model_of
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
 MOST_HEAD = 256
 """Largest head size that the tiles have registers for."""
+
+FEW_MOST_HEAD = 128
+"""Largest head size of `FEW_TILES`."""
 
 QUAD = 4
 """Elements of a vec4."""
@@ -107,7 +111,14 @@ TILES: dict[str, dict[int, SimtTile]] = {
 `python -m vkbackend.tools.bench.attention_tiles` times others."""
 
 
-def simt_tile(gpu: DeviceInfo, kernel: str, head: int) -> SimtTile | None:
+FEW_TILES = (SimtTile(128, 16), SimtTile(128, 16, rows=4))
+"""Tiles of fewer own vectors, where those of `TILES` would leave multiprocessors idle;
+for heads of up to `FEW_MOST_HEAD` elements."""
+
+
+def simt_tile(
+    gpu: DeviceInfo, kernel: str, head: int, own: int, heads: int
+) -> SimtTile | None:
     """Return the tile of a kernel, or None where it would not pay or there is no room.
 
     Parameters
@@ -117,9 +128,17 @@ def simt_tile(gpu: DeviceInfo, kernel: str, head: int) -> SimtTile | None:
         The kernel in small tiles.
     head : int
         Elements of the longest vectors.
+    own : int
+        Vectors of the side that workgroups divide.
+    heads : int
+        Heads of all of the batch.
     """
     pays = gpu.target.fast_shared_memory and not gpu.target.wide_subgroups
     if not USED[kernel] or not pays or head > MOST_HEAD:
         return None
     tile = next(tile for most, tile in TILES[kernel].items() if head <= most)
+    for smaller in FEW_TILES if head <= FEW_MOST_HEAD else ():
+        groups = ceil_div(own, tile.block) * heads
+        if groups < model_of(gpu).multiprocessors and smaller.block < tile.block:
+            tile = smaller
     return tile if tile.fits(gpu, head) else None

@@ -51,6 +51,7 @@ def kernels(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[st
     monkeypatch.setattr(sdpa, "_wants_matrix", lambda *_: False)
     small = {simt.MOST_HEAD: SMALL}
     monkeypatch.setattr(simt, "TILES", dict.fromkeys(simt.TILES, small))
+    monkeypatch.setattr(simt, "FEW_TILES", ())
     gpu.plans.clear()
     yield seen
     fw.eval()
@@ -112,6 +113,7 @@ def test_is_as_in_torch(
         SimtTile(128, 8, columns=4),
         SimtTile(128, 16, columns=4, slab=4),
         SimtTile(256, 32, rows=4, columns=4),
+        simt.FEW_TILES[1],
     ],
 )
 def test_other_tiles(
@@ -153,17 +155,30 @@ def test_tiles_fit(kernel: str, discrete: DeviceInfo) -> None:
     small = dataclasses.replace(discrete, max_shared_memory=16384)
     common = dataclasses.replace(discrete, max_shared_memory=49152)
     for head in (1, 64, 80, 96, 128, 129, 256):
-        tile = simt_tile(common, kernel, head)
+        tile = simt_tile(common, kernel, head, 4096, 64)
         assert tile is not None
         assert tile.block <= tile.invocations
-        assert simt_tile(small, kernel, head) is None
-    assert simt_tile(common, kernel, 257) is None
+        assert simt_tile(small, kernel, head, 4096, 64) is None
+    assert simt_tile(common, kernel, 257, 4096, 64) is None
+
+
+def test_few_vectors_have_smaller_tiles(discrete: DeviceInfo) -> None:
+    common = dataclasses.replace(discrete, max_shared_memory=49152)
+
+    def block(own: int, heads: int, head: int = 80) -> int:
+        tile = simt_tile(common, "attention/flash", head, own, heads)
+        assert tile is not None
+        return tile.block
+
+    assert [block(4096, 64), block(512, 20), block(333, 15)] == [128, 64, 32]
+    # Long vectors have no registers for others.
+    assert block(333, 15, 256) == block(4096, 64, 256)
 
 
 def test_the_shape_of_tiles() -> None:
     """The kernels rely on it."""
     own = [tile for tiles in simt.TILES.values() for tile in tiles.values()]
-    for tile in (*simt.CANDIDATES, *own):
+    for tile in (*simt.CANDIDATES, *simt.FEW_TILES, *own):
         assert tile.lanes % 8 == 0
         assert tile.invocations // tile.lanes % 4 == 0
         assert tile.block % 32 == 0
@@ -175,5 +190,5 @@ def test_a_kernel_that_is_off(
     discrete: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(simt.USED, "attention/flash", False)
-    assert simt_tile(discrete, "attention/flash", 64) is None
-    assert simt_tile(discrete, "attention/flash_dq", 64) is not None
+    assert simt_tile(discrete, "attention/flash", 64, 512, 8) is None
+    assert simt_tile(discrete, "attention/flash_dq", 64, 512, 8) is not None
