@@ -106,12 +106,13 @@ void factorise() {
         tile[(low + i * APART) * PITCH + lane / 4][lane % 4] = given[i];
     barrier();
     // Those without a row help to load, to multiply and to store. Of float32, whose sums
-    // are short, they do what the last one does: with branches the sweep's case took 1.1 ms
-    // in place of 0.13 (NVIDIA H200, driver 580.159.04, 2026-11-30).
+    // are short, they do what the last one does: with branches, of a constant too, the
+    // sweep's case took 1.1 ms in place of 0.13 (NVIDIA H200, driver 580.159.04,
+    // 2026-11-30).
 #ifdef DOUBLE
-    bool has_row = thread < ROWS;
+#define IF_HAS_ROW if (thread < ROWS)
 #else
-    const bool has_row = true;
+#define IF_HAS_ROW
 #endif
     uint own = min(thread, ROWS - 1);
     REAL held[EDGE];
@@ -159,20 +160,21 @@ void factorise() {
                 corner[(thread - k) * WIDE + w] = four;
             }
         barrier();
-        if (has_row) {
+        IF_HAS_ROW {
             REAL l[MICRO][MICRO], inverse[MICRO];
             [[unroll]] for (uint r = 0; r < MICRO; ++r)
                 [[unroll]] for (uint c = 0; c <= r; ++c)
                     l[r][c] = corner[r * WIDE + c / 4][c % 4];
             [[unroll]] for (uint q = 0; q < MICRO; ++q) {
-                REAL top = l[q][q], root;
-                roots(top, root, inverse[q]);
+                REAL top = l[q][q], root, inverse_root;
+                roots(top, root, inverse_root);
                 // A root of what is not positive is no number everywhere.
                 if (!(top > 0.0)) {
-                    root = inverse[q] = NOT_A_NUMBER;
+                    root = inverse_root = NOT_A_NUMBER;
                     if (bad == 0) bad = begun + k + q + 1;
                 }
                 l[q][q] = root;
+                inverse[q] = inverse_root;
                 [[unroll]] for (uint r = q + 1; r < MICRO; ++r) l[r][q] *= inverse[q];
                 [[unroll]] for (uint r = q + 1; r < MICRO; ++r)
                     [[unroll]] for (uint c = q + 1; c <= r; ++c)
@@ -193,7 +195,7 @@ void factorise() {
                 beside[thread * WIDE + w] = four;
             }
         barrier();
-        if (has_row)
+        IF_HAS_ROW
             [[unroll]] for (uint j = k + MICRO; j < EDGE; ++j)
                 [[unroll]] for (uint w = 0; w < WIDE; ++w) {
                     REAL4 other = beside[j * WIDE + w];

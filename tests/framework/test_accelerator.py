@@ -1,5 +1,6 @@
 """The accelerator is the Vulkan device."""
 
+import gc
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ def test_memory_of_a_device(gpu: Any) -> None:
     # What earlier work holds until its end is not counted any more.
     fw.eval()
     accelerator.synchronize()
+    gc.collect()
     before = accelerator.memory_allocated(gpu)
     x = fw.zeros(1 << 18, device=gpu)
     fw.eval(x)
