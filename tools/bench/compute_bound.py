@@ -106,7 +106,7 @@ def _flag(owner: Any, name: str) -> Iterator[None]:
 
 @workload("matmul_{}_tf32", full=(4096,))
 def high_product(bench: Bench, size: int) -> Case:
-    """Multiply float32 with precision "high", beside TF32, which is less exact."""
+    """Multiply float32 with precision "high", beside TF32, which has as many bits."""
     (a, pa), (b, pb) = (bench.uniform(size, size) for _ in range(2))
 
     def ours() -> list[Tensor]:
