@@ -128,6 +128,27 @@ def test_what_reads_is_timed_by_the_hosts_clock(gpu: GpuDevice) -> None:
         assert (by_host, seconds > 0) == (wall, True)
 
 
+@pytest.mark.parametrize(("compiled", "runs"), [(0, 2), (1, 3), (9, 4)])
+def test_slow_runs_are_repeated_while_they_compile(
+    monkeypatch: pytest.MonkeyPatch, compiled: int, runs: int
+) -> None:
+    """Of none that compiles for ever the time is waited for."""
+    counters = SimpleNamespace(host_reads=0, pipeline_builds=0)
+    bed: Any = SimpleNamespace(
+        gpu=SimpleNamespace(counters=counters), software=False, seconds=1e-6
+    )
+    seen = []
+
+    def seconds(_: object, __: object, repeat: int) -> float:
+        seen.append(repeat)
+        counters.pipeline_builds += len(seen) <= compiled + 1
+        return 1.0
+
+    monkeypatch.setattr(timing, "wall_seconds", seconds)
+    assert _ours_together(bed, list) == (1.0, True)
+    assert len(seen) == runs
+
+
 def test_a_peer_that_takes_too_long_is_stopped() -> None:
     def endless() -> None:
         with limited(1e-3):
