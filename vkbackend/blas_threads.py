@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 from numpy.linalg import _umath_linalg
 
+from . import fork_safety
+
 SERIAL = 1024
 """Rows of matrices up to which one thread is to find eigenvalues."""
 
@@ -55,9 +57,14 @@ def found_threads() -> Threads | None:
 class _Blocks:
     """Blocks that run now, and the number of threads before the first."""
 
-    lock = threading.Lock()
-    running = 0
-    before = 1
+    def __init__(self) -> None:
+        self.running = 0
+        self.before = 1
+        self.lock = threading.Lock()
+        fork_safety.renew(self, "lock", threading.Lock)
+
+
+_blocks = _Blocks()
 
 
 @contextmanager
@@ -71,16 +78,16 @@ def one_blas_thread(rows: int) -> Iterator[None]:
     if threads is None:
         yield
         return
-    with _Blocks.lock:
-        if not _Blocks.running:
-            _Blocks.before = threads.number()
-            if _Blocks.before > 1:
+    with _blocks.lock:
+        if not _blocks.running:
+            _blocks.before = threads.number()
+            if _blocks.before > 1:
                 threads.change(1)
-        _Blocks.running += 1
+        _blocks.running += 1
     try:
         yield
     finally:
-        with _Blocks.lock:
-            _Blocks.running -= 1
-            if not _Blocks.running and _Blocks.before > 1 and threads.number() == 1:
-                threads.change(_Blocks.before)
+        with _blocks.lock:
+            _blocks.running -= 1
+            if not _blocks.running and _blocks.before > 1 and threads.number() == 1:
+                threads.change(_blocks.before)

@@ -12,7 +12,6 @@
 //                         `multiply`
 // macros  SHUFFLES: subgroups are full and have 8 invocations or more; VECTORS: rows of
 //         weights begin and end with vec4
-// lint    bank-conflict: vectors of neighbours lie side by side, and take turns anyway
 // lint    scalar-load: without VECTORS rows begin at any element
 
 #include "lib/vec4_io.glsl"

@@ -54,9 +54,10 @@ void main() {
     uint size = push.size, numel = push.numel, step = push.invocations;
     uint at = gl_LocalInvocationIndex;
     if (PASS == 0) {
-        if (invocation >= size) return;
-        out_.at[invocation * STEP] = 0;
-        if (STEP == 2) out_.at[invocation * STEP + 1] = 0;
+        if (invocation < size) {
+            out_.at[invocation * STEP] = 0;
+            if (STEP == 2) out_.at[invocation * STEP + 1] = 0;
+        }
         return;
     }
     // Neighbours count in different copies, and in different banks, so that equal
