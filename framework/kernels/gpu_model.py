@@ -259,7 +259,7 @@ H200 = GpuModel(
             tiles=(*TENSOR_CORE_TILES, DEEP_TILE, SMALL_TILE),
             prologue_depth=128,
             odd_rows_depth=64,
-            simt_below=1 << 27,
+            simt_below=1 << 27,  # an estimate
         ),
         INT8_TENSOR_CORES: ModeModel(
             tiles=INT8_TILES, prologue_depth=128, cost_per_product=0.5

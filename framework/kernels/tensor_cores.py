@@ -94,6 +94,7 @@ def set_float32_matmul_precision(precision: str) -> None:
         about 3e-4. The numbers are rounded to float16 after scaling by a power of two,
         one for each row of the left operand, column of the right one, image or filter:
         none overflows, and what is below 2^-29 of the largest of its row loses bits.
+        Of convolutions an infinity may become NaN.
         Attention splits each number into a pair of bfloat16 (bf16x3), with relative
         errors below 4e-5; an infinity becomes NaN there. "medium" is as "high".
 

@@ -278,7 +278,7 @@ def test_large_tiles(
 
 
 def test_tiles_by_precision(discrete: vkbackend.DeviceInfo) -> None:
-    """Where bf16x3 is allowed, tiles with smaller errors than its may be larger."""
+    """Where float32 may be scaled, tiles with smaller errors than its may be larger."""
     line = Window((1, 5), (1, 1), (0, 2), (1, 1))
     call = call_of(discrete, (16, 256, 1, 4096), 256, line)
     split = call._replace(how=call.how._replace(mode=SCALED_FLOAT16))
