@@ -14,7 +14,7 @@ from tests.tree import FOLDERS, MODULES, folder_of
 # `__init__`. A folder within a folder counts as a part of it unless it has a place.
 ORDER = {
     "vkbackend": """
-        errors config counters atomic_file blas_threads collector fork_safety
+        errors config counters atomic_file blas_threads lapack collector fork_safety
         disk_cache
         tuning_cache
         vk
@@ -84,6 +84,7 @@ PUBLIC = (
     "vkbackend.cuda",
     "vkbackend.atomic_file",
     "vkbackend.blas_threads",
+    "vkbackend.lapack",
     "vkbackend.collector",
 )
 # What may hold an import; an expression never does.

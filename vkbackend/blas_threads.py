@@ -22,15 +22,8 @@ from . import fork_safety
 SERIAL = 1024
 """Rows of matrices up to which one thread is to find eigenvalues."""
 
-NAMES = tuple(
-    (
-        f"{prefix}openblas_get_num_threads{suffix}",
-        f"{prefix}openblas_set_num_threads{suffix}",
-    )
-    for prefix in ("scipy_", "")
-    for suffix in ("64_", "")
-)
-"""Functions of OpenBLAS, as builds of it call them."""
+AFFIXES = tuple((prefix, suffix) for prefix in ("scipy_", "") for suffix in ("64_", ""))
+"""What builds of OpenBLAS put before and behind the names of functions."""
 
 
 class Threads(NamedTuple):
@@ -41,16 +34,26 @@ class Threads(NamedTuple):
 
 
 @cache
-def found_threads() -> Threads | None:
-    """Return the functions of the library that NumPy has loaded, if it is OpenBLAS."""
+def loaded_library() -> ctypes.CDLL | None:
+    """Return what NumPy has loaded for linear algebra, with the functions of BLAS."""
     try:
-        library = ctypes.CDLL(_umath_linalg.__file__)
+        return ctypes.CDLL(_umath_linalg.__file__)
     except OSError:
         return None
-    for read, write in NAMES:
-        if hasattr(library, read) and hasattr(library, write):
-            getattr(library, write).restype = None
-            return Threads(getattr(library, read), getattr(library, write))
+
+
+@cache
+def found_threads() -> Threads | None:
+    """Return the functions of the library that NumPy has loaded, if it is OpenBLAS."""
+    library = loaded_library()
+    for prefix, suffix in AFFIXES:
+        read, write = (
+            getattr(library, f"{prefix}openblas_{verb}_num_threads{suffix}", None)
+            for verb in ("get", "set")
+        )
+        if read and write:
+            write.restype = None
+            return Threads(read, write)
     return None
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vkbackend import lapack
 from vkbackend.blas_threads import one_blas_thread
 
 from ..base.device import GpuDevice
@@ -445,9 +446,7 @@ def eigenvalues_spec(x: TensorSpec, upper: bool) -> TensorSpec:
 @composite(dtypes=WIDE)
 def eig_factors(x: Tensor) -> Tensor:
     """Return eigenvectors, as columns, and below them the eigenvalues, complex."""
-    given = read(x)
-    with one_blas_thread(given.shape[-1]):
-        w, v = np.linalg.eig(given)
+    w, v = lapack.eigenvectors(read(x))
     return back(np.concatenate([v, w[..., None, :]], -2), x, x.dtype.to_complex())
 
 
@@ -475,10 +474,7 @@ def eig_factors_vjp(grad: Tensor, out: Tensor) -> Tensor:
 @composite(dtypes=WIDE)
 def general_eigenvalues(x: Tensor) -> Tensor:
     """Return the eigenvalues of matrices, complex, without a gradient."""
-    given = read(x)
-    with one_blas_thread(given.shape[-1]):
-        w = np.linalg.eigvals(given)
-    return back(w, x, x.dtype.to_complex())
+    return back(lapack.eigenvalues(read(x)), x, x.dtype.to_complex())
 
 
 @general_eigenvalues.spec
