@@ -4,10 +4,11 @@ The matrices are the last two dimensions. On GPUs real ones are factorised and s
 kernels: see `triangular` for triangular systems, Cholesky and LU factors, `lu_solution`
 for solutions and inverses, `small_factors` for eigenvectors, singular vectors and QR of
 small matrices, `panel_qr` for QR of large ones, `jacobi` for eigenvectors and singular
-vectors of them, `full_rank` for pseudo-inverses by them. Others are computed by NumPy
-on the host: the elements of a device's tensor are read, which waits for them and which
-a function under `fw.jit` refuses, and the results go back. The gradients are products
-and solutions.
+vectors of them, `full_rank` for pseudo-inverses by them, `real_form` for solutions and
+inverses of complex ones. Others are computed by NumPy or `vkbackend.lapack` on the
+host: the elements of a device's tensor are read, which waits for them and which a
+function under `fw.jit` refuses, and the results go back. The gradients are products and
+solutions.
 Where there are several factors they are the rows of one result, one below the other.
 """
 
@@ -43,11 +44,18 @@ from .matmul.matmul import matmul
 from .movement.concat import cat
 from .movement.slice import narrow
 from .panel_qr import long_svd, panel_qr, qr_by_kernel, svd_by_kernel
+from .real_form import (
+    complex_columns,
+    complex_pivots,
+    has_real_form,
+    real_columns,
+    real_matrix,
+)
 from .reduce.minmax import any, argmax
 from .selection.sort import argsort
 from .small_factors import is_small, small_eigh, small_qr, small_svd
 from .source import band_like, fill_like
-from .view import expand, reshape, squeeze, transpose, unsqueeze
+from .view import expand, reshape, squeeze, transpose, unflatten, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
@@ -238,18 +246,42 @@ def factored_solution_vjp(
     return matmul(pair[0], turned(pair[1])) * -1.0, None, None, by_b
 
 
-def solution(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Return `linear_solution`, which keeps large factors for its gradient."""
+def solution(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Return `linear_solution`, which keeps large factors for its gradient.
+
+    No pivots where the host computes, which has found none that are 0.
+    """
+    if has_real_form(a):
+        matrix, side = real_matrix(a), real_columns(b)
+        if solves(matrix, side):
+            found, pivots = _solution_by_kernel(matrix, side)
+            return complex_columns(found), complex_pivots(pivots)
+    if solves(a, b):
+        return _solution_by_kernel(a, b)
+    return linear_solution(a, b)[0], None
+
+
+def _solution_by_kernel(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     if not (a.needs_grad or b.needs_grad) or is_small_system(a):
-        return linear_solution(a, b)
-    if not solves_large(a, b):
         return linear_solution(a, b)
     factors = triangular.lu(a.detach())
     out = factored_solution(a, factors.compact, factors.order, b, False)
     return out, reshape(factors.info, a.layout.shape[:-2])
 
 
-def inverts(x: Tensor) -> bool:
+def inverted(x: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Return `inverse`; no pivots where the host computes, as `solution`."""
+    if has_real_form(x):
+        matrix = real_matrix(x)
+        if _inverts(matrix):
+            found, pivots = inverse(matrix)
+            columns = narrow(unflatten(found, -1, (-1, 2)), -1, 0, 1)
+            return complex_columns(squeeze(columns, -1)), complex_pivots(pivots)
+    out, pivots = inverse(x)
+    return out, pivots if _inverts(x) else None
+
+
+def _inverts(x: Tensor) -> bool:
     """Return whether kernels invert, rather than NumPy on the host."""
     return is_small_system(x) or triangular.lu_by_kernel(x)
 
@@ -468,7 +500,7 @@ def eig_factors_vjp(grad: Tensor, out: Tensor) -> Tensor:
     turning = turning - matmul(adjoint(v), v * along)
     inner = _quotient(turning, conj(w - turned(w)))
     inner = inner + diag_embed(squeeze(by_w, -2))
-    return linear_solution(adjoint(v), matmul(inner, adjoint(v)))[0]
+    return solution(adjoint(v), matmul(inner, adjoint(v)))[0]
 
 
 @composite(dtypes=WIDE)

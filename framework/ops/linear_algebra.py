@@ -174,12 +174,12 @@ def _solved(
             f"solve: A is {tuple(A.shape)}, B {tuple(B.shape)}; rows differ"
         )
     pair = _together("solve", A, b)
-    out, info = factors.solution(*pair)
-    if factors.solves(*pair):
-        out = _regular(out, info, A, checked)
-        info = _of_batch(info, A.layout.shape[:-2])
-    else:
+    out, pivots = factors.solution(*pair)
+    if pivots is None:
         info = _zeros_info(A)
+    else:
+        out = _regular(out, pivots, A, checked)
+        info = _of_batch(pivots, A.layout.shape[:-2])
     return squeeze(out, -1) if vector else out, info
 
 
@@ -264,8 +264,10 @@ def _inverted(A: Tensor, checked: bool) -> tuple[Tensor, Tensor]:  # noqa: N803
 
     Unless it is checked, nothing waits for a device.
     """
-    out, info = factors.inverse(_matrix("inv", A))
-    return _regular(out, info, A, checked) if factors.inverts(A) else out, info
+    out, pivots = factors.inverted(_matrix("inv", A))
+    if pivots is None:
+        return out, _zeros_info(A)
+    return _regular(out, pivots, A, checked), pivots
 
 
 @autocast_float32_on_host
