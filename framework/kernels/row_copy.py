@@ -16,7 +16,7 @@ from ..ir.kernel_call import (
     divisor,
     fold_grid,
 )
-from .linear import linear_dispatch, words_of
+from .linear import COPY_ITEMS, MIN_COPY_ITEMS, linear_dispatch, words_of
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -39,6 +39,13 @@ LEAST_WORDS = 1 << 13
 
 LEAST_LENGTH = 128
 """Words of a row from which that is quicker; pairs of words, at even places."""
+
+SEGMENT = 128
+"""Vectors of a row that are gathered for all entries before the next: rows that several
+entries name are read again from the L2 cache, which a table's whole rows do not fit."""
+
+FEW_ENTRIES = 64
+"""Entries below which an invocation has one, for its neighbours store beside it."""
 
 MOST_PARTS = 8
 """Dispatches of a layout with one dimension more than `Rows`."""
@@ -206,10 +213,16 @@ def gathered_vector_dispatch(
     The rows are those of the source.
     """
     width = rows.length * WORD // VECTOR
-    count = rows.outer * entries * width
-    places: dict[str, Argument] = {"width": width, "count": count}
-    for k, number in enumerate((width, entries)):
+    several = rows.outer * entries * width >= MIN_COPY_ITEMS and entries >= FEW_ENTRIES
+    items = COPY_ITEMS if several else 1
+    segments = ceil_div(width, SEGMENT)
+    segment, lines = ceil_div(width, segments), ceil_div(entries, items)
+    count = rows.outer * segments * lines * segment
+    places: dict[str, Argument] = {"width": width, "count": count, "lines": lines}
+    places |= {"segment": segment, "segments": segments}
+    for k, number in enumerate((segment, lines, segments)):
         places[f"magic[{k}]"], places[f"shift[{k}]"] = divisor(number)
+    constants = {**constants, "ITEMS": items}
     return linear_dispatch("index/gather_vectors", count, {**push, **places}, constants)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...autograd.tape import show_as
-from ...base.dtype import FLOAT, INTEGER, int32
+from ...base.dtype import FLOAT, INTEGER
 from ...base.errors import DTypeError, ShapeError
 from ...base.index_checks import UNCHECKED
 from ...dispatch.declare import composite
@@ -13,17 +13,18 @@ from ..elementwise.compare import eq, where
 from ..source import fill_like
 from ..view import flatten, reshape, unsqueeze
 from .gather import flat_offsets, segment_sum, take_rows
+from .row_index import INDEX, readable_index
 
 if TYPE_CHECKING:
     from ...base.shape import TensorSpec
     from ...tensor.tensor import Tensor
 
 
-@composite(dtypes={"weight": FLOAT, "places": (int32,)})
+@composite(dtypes={"weight": FLOAT, "places": INDEX})
 def _embedding(weight: Tensor, places: Tensor, padding: int) -> Tensor:
     """Return rows by index; row `padding` gets no gradient."""
     return reshape(
-        take_rows(unsqueeze(weight, 0), places),
+        take_rows(unsqueeze(weight, 0), places, "embedding: weight"),
         (*places.layout.shape, *weight.layout.shape[1:]),
     )
 
@@ -34,9 +35,11 @@ def _embedding_vjp(
 ) -> tuple[Tensor, None]:
     if grad.numel() == 0:
         return fill_like(grad, weight_spec.shape, 0, weight_spec.dtype), None
-    if padding >= 0:
-        grad = where(unsqueeze(eq(places, padding), 1), 0.0, grad)
     rows = weight_spec.shape[0]
+    if padding >= 0:
+        # As int32, which every device compares.
+        places = flat_offsets(places, rows, UNCHECKED)
+        grad = where(unsqueeze(eq(places, padding), 1), 0.0, grad)
     total = segment_sum(places, unsqueeze(grad, 0), rows, UNCHECKED, False)
     return reshape(total, weight_spec.shape), None
 
@@ -87,8 +90,7 @@ def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
             f"embedding: padding_idx is {padding_idx}; it must be from {-rows} to"
             f" {rows - 1}"
         )
-    flat = flatten(index)
-    numbers = flat_offsets(flat, rows, "embedding: weight")
+    numbers = readable_index("embedding", flatten(index))
     out = _embedding(weight, numbers, padding)
     out = reshape(out, (*index.layout.shape, weight.layout.shape[1]))
     if out.grad_node is not None:

@@ -236,6 +236,20 @@ def test_rows_are_gathered_by_vectors(
             np.testing.assert_array_equal(found.numpy(), wanted)
 
 
+@pytest.mark.parametrize("entries", [64, 77])
+def test_segments_of_rows_are_gathered(
+    entries: int, vectors: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By several entries an invocation; the last segment begins in the one before."""
+    for name in ("SEGMENT", "FEW_ENTRIES", "MIN_COPY_ITEMS"):
+        monkeypatch.setattr(row_copy, name, 4)
+    data = numbers((3, 20, 4 * 15), "float32")
+    rows = np.random.default_rng(entries).integers(0, 20, entries)
+    index = fw.tensor(rows, device=vectors)
+    found = fw.index_select(fw.tensor(data, device=vectors), 1, index)
+    np.testing.assert_array_equal(found.numpy(), np.take(data, rows, 1))
+
+
 def test_a_vector_of_no_row(vectors: GpuDevice) -> None:
     table = fw.rand(10, 8, device=vectors)
     rows = fw.nn.functional.embedding(fw.tensor([3, 10], device=vectors), table)

@@ -55,3 +55,11 @@ def test_numbers_that_are_no_row(gpu: GpuDevice, unchecked_indices: None) -> Non
     expected[2] = 1
     assert_close(out, expected, exact=True)
     assert weight.grad.numpy()[:, 0].tolist() == [0, 0, 1, 0]
+
+
+def test_rows_are_one_dispatch(gpu: GpuDevice) -> None:
+    weight, index = (fw.tensor(each, device=gpu) for each in (draw(8, 4), [3, 0, 7]))
+    fw.eval(weight, index)
+    before = gpu.gpu.counters.dispatches
+    fw.eval(ops.embedding(index, weight))
+    assert gpu.gpu.counters.dispatches == before + 1
