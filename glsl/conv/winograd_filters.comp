@@ -20,8 +20,10 @@ layout(push_constant, std430) uniform Push {
     uint rows;
     uint depth;
     uint channels;  // those of `depth` that are no padding
+    uint own_rows;  // of a group
     uint row_stride;  // of filters
     uint channel_stride;
+    uint group_stride;
     uint depth_magic;
     uint depth_shift;
 } push;
@@ -34,7 +36,9 @@ void main() {
     uint row = divide(number, push.depth_magic, push.depth_shift);
     uint channel = number - row * push.depth;
     bool there = channel < push.channels;
-    uint filter_ = row * push.row_stride + channel * push.channel_stride;
+    uint group = row / push.own_rows, own_row = row - group * push.own_rows;
+    uint filter_ = group * push.group_stride + own_row * push.row_stride
+        + channel * push.channel_stride;
     float values[POINTS_DOWN][MOST];
     [[unroll]] for (uint x = 0; x < TAPS_ACROSS; ++x) {
         float line[MOST];

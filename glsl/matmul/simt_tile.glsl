@@ -57,13 +57,6 @@ const uint A_TILE = BLOCK_K * A_PITCH;
 const uint B_TILE = BLOCK_K * B_PITCH;
 const uint B_START = 2 * K_SLICES * A_TILE;
 
-// Whether results are staged in shared memory, which does not speed up sliced-K.
-#if defined(EPILOGUE) || defined(IMPLICIT_GEMM)
-const bool PASSES = false;
-#else
-const bool PASSES = DIRECT_STORE == 0 && K_SLICES == 1;
-#endif
-
 // Two tiles of each operand per slice. Sliced-K interleaves K steps, so that a
 // multiprocessor with one workgroup overlaps loads with arithmetic.
 shared VECTOR tiles[B_START + 2 * K_SLICES * B_TILE];
@@ -77,6 +70,16 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
 
 #include "matmul/arguments.glsl"
 #include "matmul/result_address.glsl"
+
+// Whether results are staged in shared memory, which does not speed up sliced-K. Those of
+// stride phases are apart: staged, neighbours of a line are stored at once.
+#if defined(EPILOGUE)
+const bool PASSES = false;
+#elif defined(IMPLICIT_GEMM)
+const bool PASSES = RESULTS == PHASES && DIRECT_STORE == 0 && K_SLICES == 1;
+#else
+const bool PASSES = DIRECT_STORE == 0 && K_SLICES == 1;
+#endif
 
 #if defined(SIDE_BY_SIDE) || defined(SUMMED)
 // Offset of a vector among those of a line of matrices that are `apart`.

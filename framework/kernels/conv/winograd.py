@@ -4,9 +4,9 @@ A tile of m results of a line and a filter of r taps are transformed into m + r 
 numbers each, whose products are transformed into the results: F(m, r). In two
 dimensions both directions are transformed, and 3 by 3 taps of 4 by 4 results take 36
 multiplications in place of 144. For each of these points there is a GEMM of filters and
-images, with channels as K. The gradient by the images (dgrad) is a convolution with
-filters turned around; the gradient by the filters (wgrad) is the adjoint, with tiles as
-K.
+images, with channels as K; groups are further GEMMs of a point. The gradient by the
+images (dgrad) is a convolution with filters turned around; the gradient by the filters
+(wgrad) is the adjoint, with tiles as K.
 
 As many tiles as fit the scratch memory are a piece; pieces run one after the other.
 Errors, and the points: `glsl/conv/winograd.glsl`.
@@ -93,7 +93,7 @@ class _Frame(NamedTuple):
 
     @property
     def points(self) -> int:
-        """Products of a tile: the batch of the GEMM."""
+        """Products of a tile."""
         taps = self.call.window.kernel
         return math.prod(m + r - 1 for m, r in zip(self.tile, taps))
 
@@ -118,9 +118,33 @@ class _Frame(NamedTuple):
         return self.images.shape[1]
 
     @property
+    def groups(self) -> int:
+        return self.call.how.groups
+
+    @property
+    def products(self) -> int:
+        """Batch of the GEMM: groups of each point."""
+        return self.points * self.groups
+
+    @property
+    def own_channels(self) -> int:
+        """Channels of a group of the images."""
+        return self.channels // self.groups
+
+    @property
+    def depth(self) -> int:
+        """Those, as whole vectors: K of the GEMM."""
+        return _whole(self.own_channels)
+
+    @property
+    def lines(self) -> int:
+        """Lines of tiles that images are transformed into, of all groups."""
+        return self.groups * self.depth
+
+    @property
     def pieces(self) -> list[range]:
         """Tiles of each piece."""
-        per_tile = 4 * self.points * (_whole(self.channels) + self.rows)
+        per_tile = 4 * self.points * (self.lines + self.rows)
         most = min(self.most, max(LEAST_TILES, MOST_BYTES // per_tile))
         count = ceil_div(self.tiles, most)
         most = ceil_div(self.tiles, count)
@@ -159,7 +183,7 @@ def _line(tiles: int) -> int:
 def _tile(call: ConvCall) -> Pair | None:
     """Return the tile of a convolution's window, or None where there is none."""
     window = call.window
-    if window.stride != (1, 1) or window.dilation != (1, 1) or call.how.groups != 1:
+    if window.stride != (1, 1) or window.dilation != (1, 1):
         return None
     high, wide = window.kernel
     both = min(high, wide) > 1
@@ -176,13 +200,16 @@ def _framed(
     """Return the frame of a convolution, or None where it is for other kernels."""
     tile = _tile(call)
     sizes = [images.numel, results.numel, call.weight.numel]
+    groups = call.how.groups
+    if groups > 1 and images.shape[1] // groups % 4:
+        return None  # lines of a group follow those of the one before
     if TAKEN is False or tile is None or tile == (1, 1) or images.dtype is not float32:
         return None
     if 0 in sizes or max(sizes) >= MOST_ELEMENTS:
         return None
     frame = _Frame(call, images, results, before, tile)
-    least = LEAST_TILES * (_whole(frame.channels) + frame.rows)
-    most = max(least, frame.rows * _whole(frame.channels))
+    least = LEAST_TILES * (frame.lines + frame.rows)
+    most = max(least, frame.rows * frame.depth)
     return frame if 4 * frame.points * most <= MOST_BYTES else None
 
 
@@ -201,7 +228,7 @@ def _weight_frame(call: ConvCall) -> _Frame | None:
         return None
     if not call.gpu.target.hides_latency:
         frame = frame._replace(most=MOST_SUMMED)
-    parts = len(frame.pieces) * frame.points * frame.rows * frame.channels
+    parts = len(frame.pieces) * frame.points * frame.rows * frame.own_channels
     return frame if 4 * parts <= MOST_BYTES else None
 
 
@@ -227,17 +254,18 @@ def microseconds(call: ConvCall, name: str) -> float:
         return math.inf if frame is None else 0.0
     gpu, model = call.gpu, model_of(call.gpu)
     taps, pieces, points = math.prod(call.window.kernel), frame.pieces, frame.points
-    rows, depth = frame.rows, _whole(frame.channels)
-    pixels, pitch = frame.results.numel // rows, _line(len(pieces[0]))
+    groups, channels = frame.groups, frame.own_channels
+    rows, depth = frame.rows // groups, frame.depth
+    pixels, pitch = frame.results.numel // frame.rows, _line(len(pieces[0]))
     if name == "weight_vjp":
-        sizes, kind = GemmSize(rows, frame.channels, pitch, points), FILTERS
-        direct = GemmSize(rows, frame.channels * taps, pixels)
+        sizes, kind = GemmSize(rows, channels, pitch, frame.products), FILTERS
+        direct = GemmSize(rows, channels * taps, pixels, groups)
     else:
-        sizes, kind = GemmSize(rows, pitch, depth, points), IMAGES
-        direct = GemmSize(rows, pixels, frame.channels * taps)
+        sizes, kind = GemmSize(rows, pitch, depth, frame.products), IMAGES
+        direct = GemmSize(rows, pixels, channels * taps, groups)
     product = _product_microseconds(gpu, sizes, kind)
-    moved = len(pieces) * points * (depth * pitch + rows * pitch)
-    moved += (len(pieces) if kind == FILTERS else 1) * points * rows * depth
+    moved = len(pieces) * points * (frame.lines + frame.rows) * pitch
+    moved += (len(pieces) if kind == FILTERS else 1) * points * frame.rows * depth
     moved += frame.images.numel + frame.results.numel + call.weight.numel
     time = 4 * moved / model.winograd_bytes_per_microsecond
     time += len(pieces) * (product + model.winograd_microseconds)
@@ -281,11 +309,10 @@ def weight_vjp(call: ConvCall) -> list[Dispatch] | None:
     frame = _weight_frame(call)
     if frame is None:
         return None
-    points, rows, channels, pieces = (
-        frame.points, frame.rows, frame.channels, frame.pieces
-    )  # fmt: skip
+    points, rows, groups, pieces = frame.points, frame.rows, frame.groups, frame.pieces
+    channels = frame.own_channels
     pitch = _line(len(pieces[0]))
-    windows = Scratch("images", 4 * points * channels * pitch)
+    windows = Scratch("images", 4 * frame.products * channels * pitch)
     grads = Scratch("gradients", 4 * points * rows * pitch)
     size = 4 * points * rows * channels
     products = Scratch("products", size * len(pieces))
@@ -294,10 +321,10 @@ def weight_vjp(call: ConvCall) -> list[Dispatch] | None:
     found = []
     for number, piece in enumerate(pieces):
         pitch = _line(len(piece))
-        found.append(_images(frame, "x", windows, piece, channels))
+        found.append(_images(frame, "x", windows, piece, frame.channels))
         found.append(_images(results, "grad_out", grads, piece, rows, evaluated=True))
-        left = _contiguous((points, rows, pitch))
-        shape = points, pitch, channels
+        left = _contiguous((frame.products, rows // groups, pitch))
+        shape = frame.products, pitch, channels
         layout = Layout(shape, (channels * pitch, 1, pitch))
         right = StridedSpec(shape, float32, layout)
         each = gemm_dispatches(call.gpu, left, right, SIMT, float32)
@@ -320,16 +347,16 @@ def _convolved(
     `strides` are those of rows and channels among the filters.
     """
     gpu, points, rows = frame.call.gpu, frame.points, frame.rows
-    depth, pieces = _whole(frame.channels), frame.pieces
+    depth, pieces = frame.depth, frame.pieces
     pitch = _line(len(pieces[0]))
     filters = Scratch("filters", 4 * points * rows * depth)
-    images = Scratch("images", 4 * points * depth * pitch)
+    images = Scratch("images", 4 * points * frame.lines * pitch)
     products = Scratch("products", 4 * points * rows * pitch)
-    found = [_filters(frame, filters, depth, strides, turned)]
-    left = _contiguous((points, rows, depth))
+    found = [_filters(frame, filters, strides, turned)]
+    left = _contiguous((frame.products, rows // frame.groups, depth))
     for piece in pieces:
-        found.append(_images(frame, source, images, piece, depth))
-        right = _contiguous((points, depth, _line(len(piece))))
+        found.append(_images(frame, source, images, piece, frame.lines))
+        right = _contiguous((frame.products, depth, _line(len(piece))))
         each = gemm_dispatches(gpu, left, right, SIMT, float32)
         memory = {"a": filters, "b": images, "out": products}
         found += with_memory(each, memory)
@@ -341,20 +368,20 @@ def _contiguous(shape: tuple[int, ...]) -> StridedSpec:
     return StridedSpec(shape, float32, Layout.contiguous(shape))
 
 
-def _filters(
-    frame: _Frame, out: Scratch, depth: int, strides: Pair, turned: bool
-) -> Dispatch:
+def _filters(frame: _Frame, out: Scratch, strides: Pair, turned: bool) -> Dispatch:
     """Return the transform of the filters, the op's `weight`."""
     taps = math.prod(frame.call.window.kernel)
-    magic, shift = divisor(depth)
+    magic, shift = divisor(frame.depth)
+    own_rows = frame.rows // frame.groups
     push: dict[str, Argument] = {
-        "weight": "weight", "out_": out, "rows": frame.rows, "depth": depth,
-        "channels": frame.channels,
+        "weight": "weight", "out_": out, "rows": frame.rows, "depth": frame.depth,
+        "channels": frame.own_channels, "own_rows": own_rows,
         "row_stride": strides[0] * taps, "channel_stride": strides[1] * taps,
+        "group_stride": own_rows * frame.own_channels * taps,
         "depth_magic": magic, "depth_shift": shift,
     }  # fmt: skip
     constants = {**frame.constants(), "TURNED": int(turned)}
-    grid = linear_grid(frame.rows * depth, WORKGROUP)
+    grid = linear_grid(frame.rows * frame.depth, WORKGROUP)
     return Dispatch("conv/winograd_filters", grid, push, constants)
 
 

@@ -106,17 +106,18 @@ def _forward_dispatches(call: ConvCall) -> Found:
     if call.how.depth is not None:
         found = _deep_product(call, implicit_gemm.forward, "forward")
         return found or stacked_planes.forward(call, _forward_dispatches)
-    if call.how.groups == 1:
-        found = pointwise.forward(call)
-        limit = pointwise.microseconds(call, for_input=False) if found else math.inf
-        own = winograd.microseconds(call, "forward")
-        found = (
-            implicit_gemm.forward(call, None, min(limit, own))
-            or (winograd.forward(call) if own < math.inf else None)
-            or found
-        )
-    else:
-        found = conv_direct.forward(call) or implicit_gemm.forward(call)
+    few = conv_direct.forward(call) if call.how.groups > 1 else None
+    if few is not None:
+        return few
+    own, limit = winograd.microseconds(call, "forward"), math.inf
+    product = pointwise.forward(call) if call.how.groups == 1 else None
+    if product is not None:
+        limit = pointwise.microseconds(call, for_input=False)
+    found = (
+        implicit_gemm.forward(call, None, min(limit, own))
+        or (winograd.forward(call) if own < math.inf else None)
+        or product
+    )
     return found or _conv2d_tiles(call)
 
 
@@ -136,7 +137,7 @@ def _conv2d_candidates(
     candidates = _nchw_candidates(call, _conv2d_tiles, conv_direct.forward)
     if how.groups == 1:
         candidates[GEMM_NCHW] = functools.partial(pointwise.forward, call)
-        candidates[WINOGRAD] = functools.partial(winograd.forward, call)
+    candidates[WINOGRAD] = functools.partial(winograd.forward, call)
     tile_configs = implicit_gemm.forward_configs(call)
     candidates |= _nhwc_candidates(call, implicit_gemm.forward, tile_configs)
     return candidates
@@ -332,17 +333,18 @@ def _input_dispatches(call: ConvCall) -> Found:
     if call.how.depth is not None:
         found = _deep_product(call, implicit_gemm.input_vjp, "input_vjp")
         return found or stacked_planes.input_vjp(call, _input_dispatches)
-    if call.how.groups == 1:
-        found = pointwise.input_vjp(call)
-        limit = pointwise.microseconds(call, for_input=True) if found else math.inf
-        own = winograd.microseconds(call, "input_vjp")
-        found = (
-            implicit_gemm.input_vjp(call, None, min(limit, own))
-            or (winograd.input_vjp(call) if own < math.inf else None)
-            or found
-        )
-    else:
-        found = conv_direct.input_vjp(call) or implicit_gemm.input_vjp(call)
+    few = conv_direct.input_vjp(call) if call.how.groups > 1 else None
+    if few is not None:
+        return few
+    own, limit = winograd.microseconds(call, "input_vjp"), math.inf
+    product = pointwise.input_vjp(call) if call.how.groups == 1 else None
+    if product is not None:
+        limit = pointwise.microseconds(call, for_input=True)
+    found = (
+        implicit_gemm.input_vjp(call, None, min(limit, own))
+        or (winograd.input_vjp(call) if own < math.inf else None)
+        or product
+    )
     return found or _conv2d_input_vjp_tiles(call)
 
 
@@ -363,7 +365,7 @@ def _conv2d_input_vjp_candidates(
     candidates = _nchw_candidates(call, _conv2d_input_vjp_tiles, conv_direct.input_vjp)
     if how.groups == 1:
         candidates[GEMM_NCHW] = functools.partial(pointwise.input_vjp, call)
-        candidates[WINOGRAD] = functools.partial(winograd.input_vjp, call)
+    candidates[WINOGRAD] = functools.partial(winograd.input_vjp, call)
     tile_configs = implicit_gemm.input_vjp_configs(call)
     candidates |= _nhwc_candidates(call, implicit_gemm.input_vjp, tile_configs)
     return candidates
@@ -500,7 +502,7 @@ def _conv2d_weight_vjp_candidates(
     )
     if how.groups == 1:
         candidates[GEMM_NCHW] = functools.partial(pointwise.weight_vjp, call)
-        candidates[WINOGRAD] = functools.partial(winograd.weight_vjp, call)
+    candidates[WINOGRAD] = functools.partial(winograd.weight_vjp, call)
     tile_configs = implicit_gemm.weight_vjp_configs(call)
     candidates |= _nhwc_candidates(call, implicit_gemm.weight_vjp, tile_configs)
     return candidates

@@ -40,6 +40,8 @@ CONVOLUTIONS: list[Convolved] = [
     ((2, 6, 9, 10), (5, 6, 3, 1), {"padding": (1, 0)}),
     ((2, 3, 9, 10), (4, 3, 3, 5), {"padding": "same"}),
     ((33, 1, 3, 3), (1, 1, 3, 3), {}),
+    ((2, 32, 7, 9), (40, 16, 3, 3), {"padding": 1, "groups": 2}),
+    ((2, 36, 1, 33), (48, 12, 1, 3), {"padding": (0, 1), "groups": 3}),
 ]
 CORE = CONVOLUTIONS[:3]
 
@@ -347,7 +349,8 @@ def test_when_it_is_taken(
     ):
         assert not taken(call_of(discrete, (4, 320, 64, 64), 320, other))
     assert not taken(call_of(discrete, (4, 320, 64, 64), 320, SAME, float16))
-    assert not taken(call_of(discrete, (4, 320, 64, 64), 320, SAME, float32, 2))
+    assert taken(call_of(discrete, (4, 320, 64, 64), 320, SAME, float32, 2))
+    assert not taken(call_of(discrete, (4, 30, 64, 64), 30, SAME, float32, 5))
     assert not taken(call_of(discrete, (0, 320, 64, 64), 320, SAME))
     # Results beyond what 32-bit places reach, filters beyond the scratch memory.
     assert not taken(call_of(discrete, (1 << 10, 512, 64, 64), 320, SAME))
