@@ -35,7 +35,7 @@ SMALL_RADIX = 13
 LONGEST_IN_PASSES = 1 << 28
 """Elements of the longest row of which all angles fit into 32 bits."""
 
-WORKGROUP = 256
+WORKGROUP = 128
 """Least invocations of a workgroup, of several rows where they are short."""
 
 IN_REGISTERS = 16
@@ -96,6 +96,22 @@ def _row_bytes(n: int) -> int:
     Half of them are enough for one part of each number, and where the row begins.
     """
     return 8 * (n + n // 16 + 3)
+
+
+def _row_places(n: int, threads: int, strided: bool) -> int:
+    """Return the places of a row in shared memory.
+
+    Numbers that one subgroup reads at once, of several rows, are to be in different
+    banks: one of each row where these are beside each other, else as many neighbours as
+    the row has invocations. Of a few invocations rows may have a number more.
+    """
+    least = n + n // 16
+    if strided:
+        return least | 1
+    least += int(threads < NEIGHBOURS)
+    if threads not in (1, 2, 4, 8):
+        return least
+    return least + (3 * threads - least) % (2 * threads)
 
 
 def _fits(gpu: DeviceInfo, n: int, rows: int, split: bool = True) -> bool:
@@ -585,7 +601,8 @@ def _in_registers(
         each = min(max(BESIDE, each), max(1, most // threads))
     least = LEAST_BESIDE if "STRIDED" in macros else 1
     split = least * _row_bytes(n) > gpu.max_shared_memory
-    size = _row_bytes(n) // (2 if split else 1)
+    places = _row_places(n, threads, "STRIDED" in macros)
+    size = places * (4 if split else 8) + 8
     each = max(1, min(each, gpu.max_shared_memory // size))
     if each < BESIDE:
         each = 1 << each.bit_length() - 1
@@ -612,6 +629,7 @@ def _in_registers(
             "N": n,
             "ROWS": each,
             "THREADS": threads,
+            "PLACES": places,
             "LOCAL_X": each * threads,
         },
         defines,

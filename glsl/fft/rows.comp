@@ -28,7 +28,7 @@
 //         the factors
 // consts  N: the length, a product of the radices; ROWS; THREADS; INVERSE: the conjugate
 //         factors, as of numbers back to real ones; CONJUGATED: halves of transforms are
-//         conjugated, or factors of numbers
+//         conjugated, or factors of numbers; PLACES: of a row in shared memory
 // macros  PASSES, FIRST_k and SECOND_k: each a pass's radix is the product; HELD: most
 //         numbers of an invocation; STAGED: neighbouring invocations would read far
 //         apart, so numbers are copied to shared memory first, and last from there;
@@ -49,6 +49,7 @@ layout(constant_id = 4) const uint ROWS = 1;
 layout(constant_id = 5) const uint INVERSE = 0;
 layout(constant_id = 6) const uint THREADS = 1;
 layout(constant_id = 7) const uint CONJUGATED = 0;
+layout(constant_id = 8) const uint PLACES = 3;
 
 #ifndef PASSES
 #define PASSES 1
@@ -108,17 +109,15 @@ layout(push_constant, std430) uniform Push {
 #endif
 } push;
 
-// One in 16 places is left out, so that numbers 8 or 16 apart lie in different banks.
-const uint ROW_PLACES = N + N / 16u + 1u;
-
 #if SPLIT
-shared float data[ROWS * ROW_PLACES];
+shared float data[ROWS * PLACES];
 #else
-shared vec2 data[ROWS * ROW_PLACES];
+shared vec2 data[ROWS * PLACES];
 #endif
 
+// One in 16 places is left out, so that numbers 8 or 16 apart lie in different banks.
 uint place_of(uint row, uint number) {
-    return row * ROW_PLACES + number + (number >> 4);
+    return row * PLACES + number + (number >> 4);
 }
 
 // Place of number begin + q * apart of a row, where begin modulo block is below apart: most
@@ -311,12 +310,20 @@ vec2 given(SOURCE x, uint first, uint row, uint k) {
 #define READ_ALL(READ)                                                                   \
     [[unroll]] for (uint q = 0; q < RADIX; ++q)                                          \
         held[c * RADIX + q] = READ(from, q, APART, APART * RADIX);
+// Factors q are products of those of the powers of 2 in q, as loads of neighbours are far
+// apart in the table: the more, the larger q is.
 #define TWIDDLE(DONE)                                                                    \
     if (DONE > 1) {                                                                      \
         uint turned_by = k * APART * TABLE_STEP;                                         \
-        [[unroll]] for (uint q = 1; q < RADIX; ++q)                                      \
-            held[c * RADIX + q] =                                                        \
-                product(held[c * RADIX + q], factor_of(table, q * turned_by));           \
+        vec2 factor[RADIX];                                                              \
+        [[unroll]] for (uint q = 1; q < RADIX; ++q) {                                    \
+            uint rest = q & (q - 1u);                                                    \
+            if (rest == 0u)                                                              \
+                factor[q] = factor_of(table, q * turned_by);                             \
+            else                                                                         \
+                factor[q] = product(factor[rest], factor[q - rest]);                     \
+            held[c * RADIX + q] = product(held[c * RADIX + q], factor[q]);               \
+        }                                                                                \
     }
 
 // `held` to `passed`, and this to what KEEP is given
@@ -526,26 +533,41 @@ void main() {
         factors[c] = push.halves.at[min(lane + c * THREADS, N)];
     vec2 middle = push.halves.at[N / 2u];
     barrier();
-    if (!has_row) return;
+#if STAGED
+    // The places that an invocation reads are those that it writes, and N.
+#define KEEP_HALF(k, value) data[place_of(row, k)] = value
+#else
+    uint to = (first + row) * (N + 1u);
+#define KEEP_HALF(k, value) out_.at[to + (k)] = value
+#endif
     [[unroll]] for (uint c = 0u; c < TURNS; ++c) {
         uint k = lane + c * THREADS;
-        if (PAIRS % THREADS != 0u && k >= PAIRS) continue;
+        if (!has_row || (PAIRS % THREADS != 0u && k >= PAIRS)) continue;
         vec2 ahead = data[place_of(row, k)];
         vec2 back = data[place_of(row, k > 0u ? N - k : 0u)];
         halves_of_pairs(ahead, back, factors[c], k, push.inner, low[c], high[c]);
     }
-    uint to = (first + row) * (N + 1u);
     [[unroll]] for (uint c = 0u; c < TURNS; ++c) {
         uint k = lane + c * THREADS;
-        if (PAIRS % THREADS != 0u && k >= PAIRS) continue;
-        out_.at[to + k] = push.scale * low[c];
-        out_.at[to + N - k] = push.scale * high[c];
+        if (!has_row || (PAIRS % THREADS != 0u && k >= PAIRS)) continue;
+        KEEP_HALF(k, push.scale * low[c]);
+        KEEP_HALF(N - k, push.scale * high[c]);
     }
-    if (N % 2u == 0u && lane == 0u) {
+    if (has_row && N % 2u == 0u && lane == 0u) {
         vec2 value = data[place_of(row, N / 2u)], other;
         halves_of_pairs(value, value, middle, N / 2u, push.inner, value, other);
-        out_.at[to + N / 2u] = push.scale * value;
+        KEEP_HALF(N / 2u, push.scale * value);
     }
+#if STAGED
+    barrier();
+    uint stored = here * (N + 1u);
+    const uint STORES = (ROWS * (N + 1u) + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x;
+    [[unroll]] for (uint c = 0u; c < STORES; ++c) {
+        uint i = gl_LocalInvocationIndex + c * gl_WorkGroupSize.x;
+        if (i < stored)
+            out_.at[first * (N + 1u) + i] = data[place_of(i / (N + 1u), i % (N + 1u))];
+    }
+#endif
 #elif STAGED && !STRIDED
     barrier();
     [[unroll]] for (uint c = 0u; c < SHARES; ++c) {
