@@ -15,6 +15,7 @@ from .ops import linear_algebra as _functions
 from .ops import lu as _lu
 from .ops import matrix_exponential as _exponential
 from .ops import matrix_functions as _others
+from .ops.matmul.combined import need_room_for_powers
 from .ops.matmul.combined import vecdot as _vecdot
 
 if TYPE_CHECKING:
@@ -150,12 +151,13 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803 - PyTorch's
     Raises
     ------
     ShapeError
-        If `N` is less than 2.
+        If `N` is less than 2, or a device cannot index the powers.
     """
     if N is not None and N < 2:
         raise ShapeError(f"vander: N is {N}; it must be at least 2")
     x = x if x.ndim else ops.reshape(x, (1,))
     count = x.shape[-1] if N is None else N
+    need_room_for_powers(x, count, x.dtype)
     one: Tensor = ops.fill_like(x, (*x.shape, 1), 1, x.dtype)
     if count == 1:
         return one

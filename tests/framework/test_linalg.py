@@ -9,6 +9,7 @@ import torch
 
 import vkbackend
 import vkbackend.framework as fw
+from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import ShapeError
 
 RNG = np.random.default_rng(0)
@@ -186,3 +187,11 @@ def test_condition_of_singular_matrices_is_infinite(p: Any) -> None:
     found = fw.linalg.cond(fw.tensor(a), p).numpy()
     expected = torch.linalg.cond(torch.from_numpy(a), p).numpy()
     np.testing.assert_allclose(found, expected, 1e-5)
+
+
+def test_powers_that_a_device_cannot_index(gpu: GpuDevice) -> None:
+    x = fw.ones(1 << 16, device=gpu)
+    text = r"vander: shape \(65536, 65536\) of float32 is too large: "
+    for function in (fw.vander, fw.linalg.vander):
+        with pytest.raises(ShapeError, match=text):
+            function(x)

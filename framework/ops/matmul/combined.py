@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...autograd.tape import show_as, shown_as
-from ...base.dtype import bool_, promote
+from ...base.device import GpuDevice
+from ...base.dtype import DType, bool_, promote
 from ...base.errors import DTypeError, ShapeError
+from ...base.size_limits import check_value
 from ...base.validation import as_int
 from ...dispatch.autocast_policy import (
     autocast_low_precision,
@@ -294,7 +296,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     Raises
     ------
     ShapeError
-        If `x` is not a vector, or `N` is below 0.
+        If `x` is not a vector, `N` is below 0, or a device cannot index the powers.
     """
     if len(x.layout.shape) != 1:
         raise ShapeError(f"vander: x is {x.layout.shape}; it must have one dimension")
@@ -302,6 +304,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     if count < 0:
         raise ShapeError(f"vander: N is {count}; it must be at least 0")
     kind = x.dtype if x.dtype.is_differentiable else whole_dtype(x)
+    need_room_for_powers(x, count, kind)
     ones = fill_like(x, (x.layout.shape[0], min(count, 1)), 1, kind)
     powers = ones
     if count > 1:
@@ -312,6 +315,12 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     from ..movement.rearrange import flip
 
     return flip(powers, 1)
+
+
+def need_room_for_powers(x: Tensor, count: int, dtype: DType) -> None:
+    """Check that a device can allocate and index so many powers of each element."""
+    if isinstance(x.device, GpuDevice):
+        check_value("vander", (*x.layout.shape, count), dtype, x.device)
 
 
 @autocast_low_precision

@@ -537,12 +537,10 @@ CALLS: dict[str, Make] = {
     "fft.ifft": _spectra(True),
     "fft.fft2": _spectra(True),
     "fft.ifft2": _spectra(True),
-    "fft.rfft": _spectra(),
-    "fft.rfft2": _spectra(),
+    **dict.fromkeys(["fft.rfft", "fft.rfft2", "fft.ihfft"], _spectra()),
     "fft.irfft": _spectra(True),
     "fft.fftshift": _spectra(),
     "fft.ifftshift": _spectra(),
-    "fft.ihfft": _spectra(),
     "fft.hfft": _spectra(True),
     # Linear algebra.
     **{
@@ -579,6 +577,8 @@ CALLS: dict[str, Make] = {
     "linalg.lstsq": _square("uniform"),
     "linalg.matrix_norm": lambda f: call(first(f)) if len(f.shape) > 1 else None,
     "linalg.vecdot": lambda f: call(first(f), _source(f)),
+    # As many powers as the last dimension has elements are too many for a device.
+    "linalg.vander": _some(_DATA + " batched", lambda f: call(first(f), 4)),
 }
 
 
