@@ -315,6 +315,7 @@ from .ops import (
     baddbmm as baddbmm,
     bernoulli as bernoulli,
     bincount as bincount,
+    binomial as binomial,
     bitwise_and as bitwise_and,
     bitwise_left_shift as bitwise_left_shift,
     bitwise_not as bitwise_not,
@@ -492,7 +493,6 @@ from .base.modes import (
     is_autocast_available as is_autocast_available,
     is_autocast_enabled as is_autocast_enabled,
 )
-from .tensor.binomial import binomial as binomial
 from .tensor.low_rank import (
     pca_lowrank as pca_lowrank,
     svd_lowrank as svd_lowrank,

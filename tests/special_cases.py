@@ -101,6 +101,46 @@ def gamma_draw(a: float, u: float, v: float) -> float:
     return d * cube * boost
 
 
+def log_chance(count: float, prob: float, k: float) -> float:
+    """Return the logarithm of the probability of `k` successes."""
+    rest = count - k
+    ways = math.lgamma(count + 1) - math.lgamma(k + 1) - math.lgamma(rest + 1)
+    return ways + k * math.log(prob) + rest * math.log1p(-prob)
+
+
+def binomial_draw(count: float, prob: float, u: float, v: float) -> float:
+    """Return one draw by Hormann's transformed rejection, or by waiting."""
+    if prob > 0.5:
+        return count - binomial_draw(count, 1 - prob, u, v)
+    mean = count * prob
+    if mean < 10:
+        passed, found = 0, 0
+        for drawn in (each for k in range(64) for each in block(u, v, k, 3)):
+            passed += max(math.ceil(math.log1p(-drawn) / math.log1p(-prob)), 1)
+            if passed > count:
+                return found
+            found += 1
+    deviation = math.sqrt(mean * (1 - prob))
+    b = 1.15 + 2.53 * deviation
+    a = -0.0873 + 0.0248 * b + 0.01 * prob
+    mode = math.floor((count + 1) * prob)
+    for number in range(64):
+        first, second, *_ = block(u, v, number, 3)
+        w, other = first - 0.5, 1 - second
+        edge = 0.5 - abs(w)
+        k = math.floor((2 * a / edge + b) * w + mean + 0.5)
+        if not 0 <= k <= count:
+            continue
+        if edge >= 0.07 and other <= 0.92 - 4.2 / b:
+            return k
+        tested = other * (2.83 + 5.1 / b) * deviation / (a / edge**2 + b)
+        if math.log(tested) <= log_chance(count, prob, k) - log_chance(
+            count, prob, mode
+        ):
+            return k
+    return mode
+
+
 def poisson_draw(rate: float, u: float, v: float) -> float:
     """Return one draw by Hormann's transformed rejection, or by products."""
     if rate < 10:
@@ -257,6 +297,15 @@ SPECIAL = {
     ),
     "gamma_from_key": keyed("gamma_from_key", gamma_draw, 0.3, 20),
     "poisson_from_key": keyed("poisson_from_key", poisson_draw, 0.3, 40),
+    "binomial_from_key": Case(
+        REGISTRY["binomial_from_key"],
+        tuple(
+            Sample((Draw(each, 0, 60), *(Draw(each, 0, 1, "float32"),) * 3))
+            for each in ((7, 11), (0, 3), (1,))
+        ),
+        np.vectorize(binomial_draw, otypes=[np.float32]),
+        None, gradient=False, scale=8,
+    ),
     # PyTorch's own is 5e-4 off in places.
     "gamma_draw_slope": pair(
         "gamma_draw_slope", (2, 9), (2, 9), numpy=in_float64(slope), torch=None,

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from .. import ops
 from ..autograd.grad_mode import no_grad
-from ..tensor.binomial import binomial
 from ..tensor.tensor import Tensor
 from . import constraints
 from .constraints import Constraint, dependent_property
@@ -254,9 +253,9 @@ class Binomial(Trials):
         return self.total_count * self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Iterable[int] = ()) -> Tensor:
-        """Return draws without a gradient; reads the largest number of trials."""
+        """Return draws without a gradient."""
         shape = self._extended_shape(sample_shape)
-        return binomial(self.total_count.expand(shape), self.probs.expand(shape))
+        return ops.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the logarithm of the probability of `value`."""

@@ -259,6 +259,7 @@ from .matmul.blas import (
     outer as outer,
     vdot as vdot,
 )
+from .random.binomial import binomial as binomial
 from .random.rejection import (
     draw_gamma as draw_gamma,
     gamma_draw_slope as gamma_draw_slope,

@@ -44,7 +44,7 @@ def _quadrature() -> tuple[np.ndarray, np.ndarray]:
     return (nodes + 1) / 2, weights / 2
 
 
-def _blocks(u: np.ndarray, v: np.ndarray, number: int, stream: int) -> np.ndarray:
+def own_draws(u: np.ndarray, v: np.ndarray, number: int, stream: int) -> np.ndarray:
     """Return four uniform draws for each element, as `glsl/lib/math/draws.glsl`."""
     keys = [each.astype(np.float32).view(np.uint32) for each in (u, v)]
     counters = np.zeros((u.size, 4), np.uint32)
@@ -64,7 +64,7 @@ def _host_gamma(x: np.ndarray, u: np.ndarray, v: np.ndarray) -> np.ndarray:
         for k in range(MOST_PROPOSALS):
             if not waiting.size:
                 break
-            draws = _blocks(u[waiting], v[waiting], k, GAMMA)
+            draws = own_draws(u[waiting], v[waiting], k, GAMMA)
             radius = np.sqrt(-2 * np.log1p(-draws[:, 0]))
             normal = radius * np.cos(2 * np.pi * draws[:, 1])
             root = 1 + c[waiting] * normal
@@ -75,7 +75,7 @@ def _host_gamma(x: np.ndarray, u: np.ndarray, v: np.ndarray) -> np.ndarray:
             cube[waiting] = proposal
             waiting = waiting[~accepted]
         drawn = d * cube
-        w = 1 - _blocks(u, v, MOST_PROPOSALS, GAMMA)[:, 0]
+        w = 1 - own_draws(u, v, MOST_PROPOSALS, GAMMA)[:, 0]
         drawn = np.where(small, drawn * np.exp(np.log(w) / a), drawn)
         drawn = np.where(a > 0, drawn, np.where(a == 0, 0.0, np.nan))
     return drawn.reshape(np.broadcast_shapes(x.shape)).astype(x.dtype)
@@ -148,7 +148,8 @@ def need_float(name: str, x: object) -> None:
         raise DTypeError(f"{name}: `x` is {x.dtype.name}; it must be a float dtype")
 
 
-def _keys(x: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
+def keys_for(x: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
+    """Return two uniform draws for each element of a shape."""
     first: Tensor = uniform_like(x, stream_for(x, generator), x.layout.shape, float32)
     second: Tensor = uniform_like(x, stream_for(x, generator), x.layout.shape, float32)
     return first, second
@@ -175,7 +176,7 @@ def draw_gamma(x: Tensor, generator: Generator | None = None) -> Tensor:
         If, on the host, a rate is below 0 or NaN.
     """
     need_float("draw_gamma", x)
-    u, v = _keys(x, generator)
+    u, v = keys_for(x, generator)
     return cast(gamma_from_key(cast(x, float32), u, v), x.dtype)
 
 
@@ -200,7 +201,7 @@ def _count_products(
     for k in range(MOST_PROPOSALS):
         if not waiting.size:
             return
-        draws = 1 - _blocks(u[waiting], v[waiting], k, POISSON)
+        draws = 1 - own_draws(u[waiting], v[waiting], k, POISSON)
         for j in range(4):
             open_ = ~((product[waiting] < bound[waiting]) & (taken[waiting] >= 0))
             open_ &= ~((bound[waiting] == 1) & (taken[waiting] >= 0))
@@ -223,7 +224,7 @@ def _transform_reject(
     for k in range(MOST_PROPOSALS):
         if not waiting.size:
             return
-        draws = _blocks(u[waiting], v[waiting], k, POISSON)
+        draws = own_draws(u[waiting], v[waiting], k, POISSON)
         w, other = draws[:, 0] - 0.5, 1 - draws[:, 1]
         edge, mean = 0.5 - np.abs(w), rate[waiting]
         n = np.floor((2 * a[waiting] / edge + b[waiting]) * w + mean + 0.43)
@@ -275,6 +276,6 @@ def poisson(x: Tensor, generator: Generator | None = None) -> Tensor:
     rate = x.detach()
     if x.is_cpu:
         need_numbers("poisson", x, x.host_view() >= 0, "rates are at least 0")
-    u, v = _keys(rate, generator)
+    u, v = keys_for(rate, generator)
     drawn = cast(poisson_from_key(cast(rate, float32), u, v), x.dtype)
     return with_zero_gradient(drawn, x)
