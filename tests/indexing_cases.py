@@ -155,6 +155,21 @@ def counted(mask: fw.Tensor) -> fw.Tensor:
     return fw.where(rows < total, found, 0)
 
 
+def runs(x: fw.Tensor) -> fw.Tensor:
+    """Return the first of each run of equal elements, then zeros."""
+    found, total = REGISTRY["counted_runs"](x.flatten())
+    places = fw.arange(x.numel(), dtype=fw.int32, device=x.device)
+    return fw.where(places < total, found, fw.zeros_like(found))
+
+
+def firsts(x: np.ndarray) -> np.ndarray:
+    """Return what `runs` does."""
+    flat = x.reshape(-1)
+    changed = flat[1:] != flat[:-1]
+    found = np.concatenate([flat[:1], flat[1:][changed]])
+    return np.concatenate([found, np.zeros(x.size - found.size, x.dtype)])
+
+
 def elements(x: fw.Tensor) -> fw.Tensor:
     """Return each third element, counted before."""
     mask = fw.tensor(each_third(x.shape), device=x.device)
@@ -478,6 +493,13 @@ INDEXING = {
             if x.size
             else x.astype(bool).reshape(-1)
         ),
+        gradient=False,
+        exact=True,
+    ),
+    "counted_runs": Case(
+        runs,
+        tuple(sample(shape) for shape in ((7, 11), (1031,), (2,), (1,))),
+        firsts,
         gradient=False,
         exact=True,
     ),

@@ -112,8 +112,8 @@ READ: dict[str, tuple[int, Callable[..., object]]] = {
     "matmul": (67, lambda x, y, w, b: (x @ w).numpy()),
     "a value in memory": (15, lambda x, y, w, b: x.numpy()),
     "nonzero": (93, lambda x, y, w, b: (x > 0).nonzero()),
-    "unique": (103, lambda x, y, w, b: fw.unique(x)),
-    "unique_consecutive": (92, lambda x, y, w, b: fw.unique_consecutive(x)),
+    "unique": (102, lambda x, y, w, b: fw.unique(x)),
+    "unique_consecutive": (84, lambda x, y, w, b: fw.unique_consecutive(x)),
 }
 """The most calls where the result of one op is read at once.
 

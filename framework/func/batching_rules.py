@@ -302,7 +302,7 @@ def _concat(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     )
 
 
-@rule("nonzero", "counted_elements", "counted_coordinates")
+@rule("nonzero", "counted_elements", "counted_runs", "counted_coordinates")
 def _nonzero(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     raise GradError(
         "vmap: how many elements are true may differ along the batch, so their places"

@@ -19,6 +19,7 @@ from ..ir.kernel_call import (
 )
 from .linear import linear_dispatch, linear_workgroup, zeros_dispatch
 from .reduce import SOFTWARE_WORKGROUP, need_countable
+from .shader_types import storage_defines
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -175,6 +176,23 @@ def counted_elements_dispatches(
     """Return dispatches that count, with a `total`, and list `elements`."""
     step = listing_dispatch(gpu, x, mask, mask.numel)
     return _counts_and(step, gpu, mask, "elements", "total")
+
+
+def counted_runs_dispatches(gpu: DeviceInfo, x: StridedSpec) -> list[Dispatch]:
+    """Return dispatches that count, with a `total`, and list firsts of runs.
+
+    They compare elements twice, which takes less time than a mask and its launch.
+    """
+    need_countable("unique", x)
+    defines = {"RUNS": "1", **storage_defines(x.dtype)}
+    return [
+        dataclasses.replace(
+            step,
+            push={**step.push, "mask": "x"},
+            defines=defines,
+        )
+        for step in counted_elements_dispatches(gpu, x, x)
+    ]
 
 
 def counted_listing_dispatches(

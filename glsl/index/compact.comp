@@ -1,6 +1,6 @@
 // Stream compaction: places or elements where a mask is true, in order, or their inverse
 // grid    one workgroup per tile of `index/nonzero`, linear
-// in      mask (count) bool, as words; starts (tiles) uint32: true elements before each, or,
+// in      mask (count) bool, as words, or, with RUNS, elements of T, as x; starts (tiles) uint32: true elements before each, or,
 //         if ADDS, of each;
 //         COORDINATES: size[dim], sizes of the mask, ndim of them, and `row` and `column`,
 //         numbers from one place and from one dimension to the next; else x, elements of
@@ -15,6 +15,10 @@
 //         lie where the mask is true
 #version 460
 #extension GL_EXT_buffer_reference : require
+#ifdef RUNS
+#extension GL_EXT_control_flow_attributes : require
+#include "lib/dtype.glsl"
+#endif
 #ifndef BYTES
 #define BYTES 4
 #endif
@@ -59,7 +63,7 @@ layout(buffer_reference, std430, buffer_reference_align = BYTES) restrict writeo
 const uint MOST_DIMS = 8;
 
 layout(push_constant, std430) uniform Push {
-    IntIn mask;
+    MASK mask;
     Starts starts;
     IntOut total;
     uint count;

@@ -1,6 +1,7 @@
 // Numbers of true elements of a mask: before each tile, and of all
 // grid    pass 0: one workgroup per tile, linear; pass 1: one workgroup
-// in      mask (count) bool, as words
+// in      mask (count) bool, as words; with RUNS elements of T, of which those are true that
+//         differ from the one before
 // out     starts (tiles) uint32: true elements, then those before each tile; total (1)
 //         int32
 // consts  PASS: 0 counts, 1 adds up
@@ -9,6 +10,10 @@
 //         which may begin at any of them
 #version 460
 #extension GL_EXT_buffer_reference : require
+#ifdef RUNS
+#extension GL_EXT_control_flow_attributes : require
+#include "lib/dtype.glsl"
+#endif
 #include "lib/index.glsl"
 #include "lib/index_buffers.glsl"
 #include "index/mask_tile.glsl"
@@ -18,7 +23,7 @@ layout(constant_id = 3) const uint PASS = 0;
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict buffer
     Starts { uint at[]; };
 layout(push_constant, std430) uniform Push {
-    IntIn mask;
+    MASK mask;
     Starts starts;
     IntOut total;
     uint count;

@@ -18,6 +18,7 @@ from ...kernels.counting import (
     counted_coordinates_dispatches,
     counted_elements_dispatches,
     counted_listing_dispatches,
+    counted_runs_dispatches,
     listing_dispatch,
     nonzero_dispatches,
     nonzero_tiles,
@@ -335,6 +336,26 @@ def run_starts_reference(x: np.ndarray) -> np.ndarray:
     return found
 
 
+@primitive(dtypes=ANY, outputs=("elements", "total"))
+def counted_runs(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the elements of a vector where `run_starts` is true, and their number."""
+
+
+@counted_runs.spec
+def counted_runs_spec(x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
+    return x, TensorSpec((1,), int32)
+
+
+@counted_runs.kernel
+def counted_runs_kernel(gpu: DeviceInfo, x: StridedSpec) -> list[Dispatch]:
+    return counted_runs_dispatches(gpu, x)
+
+
+@counted_runs.reference
+def counted_runs_reference(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return counted_elements_reference(x, run_starts_reference(x))
+
+
 FEW = 1 << 14
 """Elements of a mask up to which results keep room for all of them."""
 
@@ -392,7 +413,7 @@ def first_counted(found: Tensor, total: Tensor, dim: int = 0) -> Tensor:
 
 
 def is_listed_at_once(x: Tensor) -> bool:
-    """Return whether `counted_elements` may list elements of `x`, which has some."""
+    """Return whether `counted_runs` may list elements of `x`, which has some."""
     listed = x.dtype in ANY and moves_elements(x)
     return listed and 0 < x.numel() and _has_room(x, x.dtype.itemsize)
 

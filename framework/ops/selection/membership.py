@@ -9,7 +9,6 @@ from ...base.dtype import ANY, INTEGER, bool_, int32, int64
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import contiguous_strides, normalize_dim
 from ...base.validation import as_int, as_ints
-from ...dispatch.replayable import replayable
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import add, floor_divide, mul, remainder, sub
 from ..elementwise.cast import cast, need_one_dtype, refuse_bool
@@ -24,7 +23,7 @@ from ..elementwise.compare import (
 from ..elementwise.complex_numbers import _imaginary_part
 from ..elementwise.unary import lazy_copy
 from ..indexing.compaction import (
-    counted_elements,
+    counted_runs,
     first_counted,
     is_listed_at_once,
     moves_elements,
@@ -143,7 +142,7 @@ def unique_consecutive(
     """
     if dim is None and not (return_inverse or return_counts):
         if not input.needs_grad and is_listed_at_once(input):
-            return first_counted(*_counted_runs(input))
+            return first_counted(*counted_runs(flatten(input)))
     whole = flatten(input) if dim is None else input
     at = normalize_dim("unique_consecutive", 0 if dim is None else dim, whole.ndim)
     size = whole.shape[at]
@@ -170,13 +169,6 @@ def unique_consecutive(
         ends = cat([places, fill_like(places, (1,), size, int32)])
         results.append(as_places(sub(narrow(ends, 0, 1, places.numel()), places)))
     return tuple(results) if len(results) > 1 else results[0]
-
-
-@replayable
-def _counted_runs(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the first of each run, in a vector with room for all, and their number."""
-    whole = flatten(x)
-    return counted_elements(whole, run_starts(whole))
 
 
 def argwhere(input: Tensor) -> Tensor:

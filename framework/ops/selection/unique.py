@@ -15,7 +15,7 @@ from ..elementwise.binary import add, sub
 from ..elementwise.cast import cast
 from ..elementwise.compare import logical_or, ne
 from ..indexing.compaction import (
-    counted_elements,
+    counted_runs,
     first_counted,
     is_listed_at_once,
     moves_elements,
@@ -122,8 +122,7 @@ def _counted_different(x: Tensor) -> tuple[Tensor, Tensor]:
 
     `is_listed_at_once` tells whether shaders may do that.
     """
-    ordered, _, starts = _sorted_starts(reshape(x, (x.numel(),)))
-    return counted_elements(ordered, starts)
+    return counted_runs(short_sort(reshape(x, (x.numel(),)), 0)[0])
 
 
 LEAST_MARKED = 1 << 18

@@ -48,6 +48,7 @@ NEVER_EMPTY = {
     "batch_norm_train": "needs two values of each channel",
     "batch_norm_tracked": "needs two values of each channel",
     "ends": "its callers answer for no elements",
+    "counted_runs": "its callers answer for no elements",
     "softmax_terms": "its callers answer for no elements",
     "split_softmax": "its callers answer for no elements",
     "split_layer_norm": "its callers answer for no elements",
