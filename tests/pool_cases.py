@@ -1,5 +1,6 @@
 """Rows of the op table for pooling and resizing."""
 
+import itertools
 import math
 from typing import Any
 
@@ -110,7 +111,56 @@ def deepest(x: np.ndarray, deep: Window, flat: Window) -> tuple[np.ndarray, np.n
     return out, places
 
 
+def largest_of_windows(
+    x: np.ndarray,
+    eighths: np.ndarray,
+    kernel: tuple[int, ...],
+    parts: tuple[int, ...],
+    draws: tuple[int, ...],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the largest of each window that begins where samples say, in eighths."""
+    shape, samples = (len(x), *parts), eighths.astype(np.float32) / 8
+    out, places = np.zeros(shape, x.dtype), np.zeros(shape, np.int32)
+    for volume, *part in np.ndindex(shape):
+        window = []
+        for dim, (size, taps, count) in enumerate(zip(x.shape[1:], kernel, parts)):
+            draw, last = samples[volume, draws[dim]], size - taps
+            step = draw.dtype.type(last / max(1, count - 1))
+            first = int((part[dim] + draw) * step) - int(draw * step)
+            first = last if part[dim] == count - 1 else first
+            window.append(range(first, first + taps))
+        at = max(itertools.product(*window), key=lambda at: x[volume][at])
+        out[(volume, *part)] = x[volume][at]
+        places[(volume, *part)] = np.ravel_multi_index(at, x.shape[1:])
+    return out, places
+
+
 POOLING = {
+    "fractional_max_pool": Case(
+        # Of whole numbers, which take no gradient.
+        lambda x, eighths, **options: REGISTRY["fractional_max_pool"](
+            x, eighths.to("float32") / 8, **options
+        ),
+        (
+            *(
+                Sample(
+                    (
+                        Draw(shape),
+                        Draw((shape[0], len(shape) - 1), 0, 8, "int32"),
+                    ),
+                    {"kernel": kernel, "parts": parts, "draws": draws},
+                )
+                for shape, kernel, parts, draws in (
+                    ((2, 7, 11), (2, 3), (4, 5), (1, 0)),
+                    ((2, 5, 4, 7), (2, 1, 3), (3, 4, 1), (0, 1, 2)),
+                    ((0, 5, 4), (2, 2), (3, 2), (1, 0)),
+                    ((1, 1, 1), (1, 1), (1, 1), (1, 0)),
+                )
+            ),
+        ),
+        largest_of_windows,
+        exact=True,
+    ),
     "max_pool2d": Case(
         ops.max_pool2d,
         (

@@ -378,14 +378,16 @@ def _images(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     return tuple(made) if isinstance(answer, tuple) else made[0]
 
 
-@rule("softmax_grad", "max_pool2d_input_vjp")
+@rule("softmax_grad", "max_pool2d_input_vjp", "fractional_max_pool")
 def _merged(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     """Take the batch into the first dimension of all tensors."""
     given = {name: flat(bound[name], levels) for name in op.tensors}
     sizes = next(iter(given.values())).shape[:2]
     merged = {n: each.reshape((-1, *each.shape[2:])) for n, each in given.items()}
-    out = op(**{**bound, **merged})
-    return unflat(out.reshape((*sizes, *out.shape[1:])), levels)
+    answer = op(**{**bound, **merged})
+    outputs = answer if isinstance(answer, tuple) else (answer,)
+    made = [unflat(each.reshape((*sizes, *each.shape[1:])), levels) for each in outputs]
+    return tuple(made) if isinstance(answer, tuple) else made[0]
 
 
 @rule("conv2d_input_vjp")

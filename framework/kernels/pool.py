@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ..base.dtype import DType, float64
 from ..base.shape import Shape, ceil_div
 from ..ir.kernel_call import (
     Argument,
@@ -84,6 +85,50 @@ def max_pool3d_dispatch(
     }
     count, defines = volumes * math.prod(out), storage_defines(x.dtype)
     return linear_dispatch("pool/max_pool3d", count, push, constants, defines)
+
+
+def fractional_max_pool_dispatch(
+    gpu: DeviceInfo,
+    x: StridedSpec,
+    samples: DType,
+    kernel: Shape,
+    parts: Shape,
+    draws: Shape,
+) -> Dispatch:
+    """Return the dispatch of fractional max pooling of (volumes, sizes).
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    x : StridedSpec
+        Of two sizes, or three.
+    samples : DType
+        Of the samples, of which a volume has as many as sizes.
+    kernel, parts : tuple of int
+        Size of the windows, and how many there are.
+    draws : tuple of int
+        Which sample each dimension takes.
+    """
+    check_rounds(gpu, "fractional_max_pool", math.prod(kernel))
+    need_countable("fractional_max_pool", x)
+    volumes, *sizes = x.shape
+    missing, count = 3 - len(sizes), volumes * math.prod(parts)
+    push: dict[str, Argument] = {"x": "x", "samples": "samples", "out_": "out"}
+    push |= {"indices": "indices", "count": count, "draws": len(sizes)}
+    constants = {}
+    for dim, letter in enumerate("DHW"):
+        given = dim >= missing
+        at = dim - missing
+        size, taps, part = (sizes[at], kernel[at], parts[at]) if given else (1, 1, 1)
+        push |= {f"size[{dim}]": size, f"parts[{dim}]": part}
+        push[f"draw[{dim}]"] = draws[at] if given else 0
+        push[f"step[{dim}]"] = (size - taps) / max(1, part - 1)
+        constants[f"TAPS_{letter}"] = taps
+    defines = dict(storage_defines(x.dtype))
+    if samples is float64:
+        defines["WIDE_SAMPLES"] = "1"
+    kernel_name = "pool/fractional_max_pool"
+    return linear_dispatch(kernel_name, count, push, constants, defines)
 
 
 def _check_parts(gpu: DeviceInfo, given: Shape | list[int], wanted: Pair) -> None:

@@ -9,13 +9,14 @@ from typing import Any
 from ... import ops
 from ...autograd.tape import shown_as
 from ...autograd.unbatched import unbatched_as
-from ...base.dtype import float32, int32, int64
+from ...base.dtype import float32, int64
 from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int_or_ints
 from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...dispatch.replayable import replayable
 from ...ops.elementwise.cast import need_float
+from ...ops.pool.fractional import fractional_max_pool
 from ...tensor.tensor import Tensor
 from .pooling import (
     Found,
@@ -525,26 +526,10 @@ def _fractional(
         starts = ops.draw_uniform(input.detach(), (planes, dims), float32)
     else:
         starts = ops.reshape(_chosen(name, samples, lead, dims), (planes, dims))
-    places: Any = 0
-    for dim in range(dims):
-        draw = ops.narrow(starts, 1, draws[dim], 1)
-        rows = _starts(draw, size[dim], out[dim], kernel[dim])
-        # Row numbers as (planes, out, taps), to be broadcast over the other dimensions.
-        taps = ops.arange_like(rows, (kernel[dim],), 0, 1, int32)
-        rows = ops.unsqueeze(rows, -1) + taps
-        shape = [planes] + [1] * (2 * dims)
-        shape[1 + dim], shape[1 + dims + dim] = out[dim], kernel[dim]
-        places = places * size[dim] + ops.reshape(rows, tuple(shape))
-    flat = ops.reshape(input, (planes, math.prod(size)))
-    windows = (planes, math.prod(out), math.prod(kernel))
-    entries = ops.reshape(places, (planes, windows[1] * windows[2]))
-    values = ops.reshape(ops.gather(flat, 1, entries), windows)
-    best = ops.argmax(values.detach(), -1, True)
-    chosen = ops.gather(ops.reshape(entries, windows), -1, best.to(int32))
-    chosen = ops.reshape(chosen, windows[:2])
-    shape_out = (*lead, *out)
-    found = ops.reshape(ops.gather(flat, 1, chosen), shape_out)
-    return found, ops.reshape(chosen, shape_out).to(int64)
+    flat = ops.reshape(input, (planes, *size))
+    values, places = fractional_max_pool(flat, starts, kernel, out, draws)
+    shape = (*lead, *out)
+    return ops.reshape(values, shape), ops.reshape(places, shape).to(int64)
 
 
 def _chosen(name: str, samples: Tensor, lead: Shape, dims: int) -> Tensor:
@@ -578,15 +563,3 @@ def _fractional_size(
             " between 0 and 1"
         )
     return tuple(int(whole * each) for whole, each in zip(size, ratios))
-
-
-def _starts(draw: Tensor, size: int, out: int, taps: int) -> Tensor:
-    """Return where windows start, as int32 (planes, out)."""
-    like = draw.detach()
-    numbers = ops.arange_like(like, (out,), 0, 1, float32)
-    last = ops.cast(numbers * 0.0 + float(size - taps), int32)
-    if out == 1:
-        return ops.expand(last, (draw.layout.shape[0], 1))
-    step = (size - taps) / (out - 1)
-    moved = ops.cast((numbers + draw) * step, int32) - ops.cast(draw * step, int32)
-    return ops.where(numbers == float(out - 1), last, moved)

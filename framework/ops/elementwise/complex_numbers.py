@@ -87,6 +87,10 @@ def _complex_of_vjp(
 ) -> tuple[Tensor | None, Tensor | None]:
     if not grad.dtype.is_complex:
         return grad, grad * 0.0
+    if all(needs):
+        # Kernels join what they read of each other: both parts are read by one.
+        mirrored = conj_physical(grad)
+        return _real_part(mirrored), -_imaginary_part(mirrored)
     return (
         _real_part(grad) if needs[0] else None,
         _imaginary_part(grad) if needs[1] else None,

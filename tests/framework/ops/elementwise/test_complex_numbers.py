@@ -251,3 +251,17 @@ def test_devices_have_no_complex128(gpu: GpuDevice) -> None:
         fw.tensor(Y.astype(complex), device=gpu)
     with pytest.raises(DTypeError, match="has no complex128"):
         fw.tensor(Y, device=gpu).cdouble()
+
+
+def test_gradients_of_parts_are_one_dispatch(gpu: GpuDevice) -> None:
+    parts = [fw.rand(7, device=gpu, requires_grad=True) for _ in range(2)]
+    seed = fw.complex(*(fw.rand(7, device=gpu) for _ in range(2)))
+    out = fw.complex(*parts)
+    fw.eval(out, seed)
+    before = gpu.gpu.counters.dispatches
+    found = fw.autograd.grad([out], parts, [seed])
+    fw.eval(*found)
+    assert gpu.gpu.counters.dispatches == before + 1
+    wanted = seed.numpy()
+    assert found[0].tolist() == wanted.real.tolist()
+    assert found[1].tolist() == wanted.imag.tolist()
