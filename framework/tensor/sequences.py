@@ -23,6 +23,7 @@ from ..base.dtype import (
 from ..base.errors import ShapeError
 from ..base.philox import wrapped
 from ..base.validation import as_int, as_number, sizes_of
+from ..dispatch.scalar import rounded
 from .factories import DeviceLike, anchor, finished, place_of
 from .tensor import Tensor
 
@@ -237,19 +238,19 @@ def _line_of_small_floats(
     like: Tensor, steps: int, start: float, end: float, dtype: DType
 ) -> Tensor:
     """Return 2-byte floats at equal distances, rounded after each operation."""
-
-    def rounded(x: Any) -> Any:
-        return x.to(dtype).float()
-
-    low, high, last = (
-        rounded(ops.fill_like(like, (), each, float32))
-        for each in (start, end, max(steps - 1, 1))
-    )
-    apart = rounded(rounded(high - low) / last)
-    i: Tensor = ops.arange_like(like, (steps,), 0, 1, float32)
-    rise = low + rounded(apart * rounded(i))
-    fall = high - rounded(apart * rounded(steps - 1 - i))
-    made: Tensor = ops.where(i < max(steps // 2, 1), rise, fall)
+    single, last = np.float32, max(steps - 1, 1)
+    with np.errstate(all="ignore"):
+        low, high, count = (
+            rounded(float(single(x)), dtype) for x in (start, end, last)
+        )
+        span = rounded(float(single(high) - single(low)), dtype)
+        apart = rounded(float(single(span) / single(count)), dtype)
+    # From the nearer end, so below 0 in the upper half, whose last one is -0.
+    place = ops.linspace_like(like, (steps,), 0.0, -0.0, 1.0, last, float32)
+    off = (place.to(dtype).float() * apart).to(dtype).float()
+    none = math.copysign(0.0, low) if low == 0 else 0.0
+    base: Tensor = ops.linspace_like(like, (steps,), low, high, none, last, float32)
+    made: Tensor = base + off
     return made
 
 

@@ -80,6 +80,16 @@ def test_lines_have_the_bits_of_pytorch(name: str, place: Device) -> None:
         np.testing.assert_array_equal(found.numpy(), wanted.numpy())
 
 
+@pytest.mark.parametrize("line", [(-0.0, 1, 5), (-1, -0.0, 9), (1, -0.0, 8)])
+def test_lines_have_the_zeros_of_pytorch(
+    line: tuple[float, float, int], place: Device
+) -> None:
+    for name in ("float16", "bfloat16"):
+        wanted = torch.linspace(*line, dtype=getattr(torch, name)).float()
+        found = fw.linspace(*line, dtype=name, device=place).cpu().float()
+        assert (np.signbit(found.numpy()) == np.signbit(wanted.numpy())).all()
+
+
 def test_gpus_compute_lines_of_integers(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
