@@ -15,6 +15,12 @@ from vkbackend.framework.base.errors import DTypeError, IndexRangeError, ShapeEr
 from vkbackend.framework.dispatch.op import REGISTRY
 
 
+def elements_of_labels(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the elements of classes, of which 3 is ignored."""
+    found = np.take_along_axis(x, labels[:, None], 1)[:, 0]
+    return np.where(labels == 3, x.dtype.type(0), found)
+
+
 def rows_gradient(
     logits: np.ndarray,
     labels: np.ndarray,
@@ -260,18 +266,16 @@ LOSSES = {
         rows_gradient,
         gradient=False,
     ),
-    "of_labels": Case(
-        lambda x, numbers: REGISTRY["of_labels"](x, numbers),
+    "label_elements": Case(
+        lambda x, labels: REGISTRY["label_elements"](x, labels, 3, "")[0],
         (
-            Sample((Draw((5, 7)), Draw((5,), -2, 7, "int32"))),
-            Sample((Draw((3, 7, 4)), Draw((3, 4), -2, 7, "int32"))),
-            Sample((Draw((2, 5, 3, 2)), Draw((2, 3, 2), 0, 5, "int32"))),
-            Sample((Draw((0, 5)), Draw((0,), 0, 5, "int32"))),
-            Sample((Draw((1, 1)), Draw((1,), 0, 1, "int32"))),
+            Sample((Draw((5, 7, 1)), Draw((5, 1), 0, 7, "int32"))),
+            Sample((Draw((3, 7, 4)), Draw((3, 4), 0, 7, "int32"))),
+            Sample((Draw((2, 5, 6)), Draw((2, 6), 0, 5, "int64"))),
+            Sample((Draw((0, 5, 1)), Draw((0, 1), 0, 5, "int32"))),
+            Sample((Draw((1, 1, 1)), Draw((1, 1), 0, 1, "int32"))),
         ),
-        lambda x, numbers: np.take_along_axis(x, np.maximum(numbers, 0)[:, None], 1)[
-            :, 0
-        ],
+        elements_of_labels,
         exact=True,
         gradient=False,
     ),

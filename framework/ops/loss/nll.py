@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,14 +13,14 @@ from ...base.errors import DTypeError, ShapeError
 from ...base.index_checks import CLASSES, out_of_range
 from ...base.shape import Layout, TensorSpec
 from ...dispatch.autocast_policy import autocast_float32
-from ...dispatch.declare import composite, primitive
+from ...dispatch.declare import primitive
 from ...dispatch.replayable import replayable
 from ...ir.kernel_call import Argument, Dispatch, IndexSlot, StridedSpec
 from ...kernels.linear import linear_dispatch
-from ...kernels.shader_types import statistic_dtype
+from ...kernels.shader_types import statistic_dtype, storage_defines
 from ..elementwise.cast import cast
-from ..elementwise.compare import clamp_min, eq, ne, where
-from ..indexing.gather import rows_of, take_rows
+from ..elementwise.compare import eq, ne, where
+from ..indexing.gather import rows_of
 from ..indexing.row_index import INDEX
 from ..reduce.sum import sum
 from ..source import arange_like
@@ -136,11 +135,14 @@ def nll_losses(
         )
     classes = x.layout.shape[1]
     words, site = labels_in_words(labels), f"{name}: {CLASSES}"
-    numbers = class_indices(words, classes, ignore_index, site)
+    if is_stored and weight is None:
+        picked, numbers = _stored_elements(x, words, ignore_index, site)
+    else:
+        numbers = class_indices(words, classes, ignore_index, site)
     counted = ne(numbers, IGNORED)
     if weight is None:
         counts = cast(counted, statistic_dtype(x.dtype))
-        picked = _of_labels(x, numbers) if is_stored else _found(x, numbers, classes)
+        picked = picked if is_stored else _found(x, numbers, classes)
     else:
         weights = cast(per_class(name, weight, x), statistic_dtype(x.dtype))
         counts = _found(weights, numbers, classes)
@@ -172,20 +174,72 @@ def _found(values: Tensor, numbers: Tensor, classes: int) -> Tensor:
     return sum(where(_is_label(numbers, classes), values, 0.0), 1)
 
 
-@composite(dtypes={"x": FLOAT, "numbers": (int32,)})
-def _of_labels(x: Tensor, numbers: Tensor) -> Tensor:
-    """Return the element of each label's class, or any where there is none."""
-    batch, inner = x.layout.shape[0], math.prod(x.layout.shape[2:])
-    places = reshape(clamp_min(numbers, 0), (batch, 1, inner))
-    return reshape(take_rows(rows_of(x, 1), places), numbers.layout.shape)
+@primitive(
+    dtypes={"x": FLOAT, "labels": INDEX},
+    outputs=("out", "numbers"),
+    strided=True,
+    typed="x",
+)
+def label_elements(
+    x: Tensor, labels: Tensor, ignore_index: int, site: str
+) -> tuple[Tensor, Tensor]:
+    """Return what (batch, classes, inner) has of each label's class, or 0 without one.
+
+    And `class_indices` of the labels, (batch, inner).
+    """
 
 
-@_of_labels.vjp
-def _of_labels_vjp(
-    grad: Tensor, numbers: Tensor, x_spec: TensorSpec
+@label_elements.spec
+def label_elements_spec(
+    x: TensorSpec, labels: TensorSpec, ignore_index: int, site: str
+) -> tuple[TensorSpec, TensorSpec]:
+    return TensorSpec(labels.shape, x.dtype), TensorSpec(labels.shape, int32)
+
+
+@label_elements.kernel
+def label_elements_kernel(
+    gpu: DeviceInfo, x: StridedSpec, labels: StridedSpec, ignore_index: int, site: str
+) -> Dispatch:
+    _, classes, inner = x.shape
+    push: dict[str, Argument] = {"x": "x", "labels": "labels", "out_": "out"}
+    push |= {"numbers": "numbers", "error": IndexSlot(site, classes)}
+    push |= {"count": labels.numel, "classes": classes, "inner": inner}
+    push["ignore_index"] = ignore_index
+    push |= zip(("by_batch", "by_class", "by_inner"), x.layout.strides, strict=True)
+    push |= zip(("next_batch", "next_inner"), labels.layout.strides, strict=True)
+    constants = {"LABEL_WORDS": labels.dtype.itemsize // 4}
+    defines = storage_defines(x.dtype)
+    return linear_dispatch(
+        "loss/label_elements", labels.numel, push, constants, defines
+    )
+
+
+@label_elements.vjp
+def label_elements_vjp(
+    grad: Tensor, x_spec: TensorSpec, numbers: Tensor
 ) -> tuple[Tensor, None]:
     chosen = _is_label(numbers, x_spec.shape[1])
     return where(chosen, unsqueeze(grad, 1), 0.0), None
+
+
+@label_elements.reference
+def label_elements_reference(
+    x: np.ndarray, labels: np.ndarray, ignore_index: int, site: str
+) -> tuple[np.ndarray, np.ndarray]:
+    numbers = class_indices_reference(labels, x.shape[1], ignore_index, site)
+    places = np.maximum(numbers, 0)[:, None]
+    found = np.take_along_axis(np.asarray(x), places, 1)[:, 0]
+    return np.where(numbers < 0, found.dtype.type(0), found), numbers
+
+
+def _stored_elements(
+    x: Tensor, labels: Tensor, ignore_index: int, site: str
+) -> tuple[Tensor, Tensor]:
+    """Return `label_elements` of `x` (batch, classes, ...), in the labels' shape."""
+    shape, batch = labels.layout.shape, x.layout.shape[0]
+    flat = reshape(labels, (batch, labels.numel() // max(batch, 1)))
+    found, numbers = label_elements(rows_of(x, 1), flat, ignore_index, site)
+    return reshape(found, shape), reshape(numbers, shape)
 
 
 @autocast_float32
