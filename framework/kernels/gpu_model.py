@@ -39,6 +39,8 @@ class ModeModel:
         Tiles for results that their shorter side covers.
     thin_side : int
         m and n up to which these do not pay.
+    gathered_tiles : tuple of Tile
+        Further tiles where the right operand is gathered from images.
     prologue_depth : int
         K that would take as long as a workgroup's first loads and last stores.
     packed_smallest : int
@@ -83,6 +85,7 @@ class ModeModel:
     prologue_depth: int
     thin_tiles: tuple[Tile, ...] = ()
     thin_side: int = 8
+    gathered_tiles: tuple[Tile, ...] = ()
     packed_smallest: int = 1 << 23
     specialized_smallest: int = 1 << 25
     min_side: int = 16
@@ -185,9 +188,13 @@ SIMT_TILES = (
     Tile(64, 64, 16, 2, 2, 41.5, (0.82, 0.9, 0.92, 1.0), slices=4),
     Tile(32, 64, 16, 2, 2, 38.3, (0.56, 0.8, 0.8, 1.0), slices=4, prefetch_distance=2),
     Tile(32, 32, 16, 1, 1, 28.0, (0.46, 0.77, 0.8, 1.0), slices=4, prefetch_distance=2),
-    # Measured in convolutions alone; below full occupancy an estimate.
+)
+GATHERED_SIMT_TILES = (
     Tile(32, 128, 16, 2, 2, 38.6, (0.33, 0.64, 0.78, 0.92, 0.96, 1.0)),
 )
+"""Tiles that are quicker than the others where the right operand is gathered: plain
+products with a large K are slower by them. Below full occupancy their rates are
+estimates."""
 TENSOR_CORE_TILES = (
     Tile(128, 128, 64, 64, 64, 380.0, (0.84, 1.0)),
     Tile(128, 64, 64, 64, 32, 268.0, (0.77, 0.95, 1.0)),
@@ -216,6 +223,7 @@ INT8_TILES = tuple(tile._replace(k=128) for tile in TENSOR_CORE_TILES)
 
 _SIMT = ModeModel(
     tiles=SIMT_TILES,
+    gathered_tiles=GATHERED_SIMT_TILES,
     prologue_depth=32,
     packed_smallest=1 << 26,
     specialized_smallest=1 << 29,

@@ -71,6 +71,10 @@ SOFTWARE_WORKGROUP = 64
 # pass merges, as long as a chunk keeps enough elements to be worth a workgroup.
 MIN_CHUNK = 4096
 
+SIDE, NARROW_SIDE = 32, 8
+"""Adjacent outputs that a workgroup takes at least: a cache line of words, or a sector
+where partial states of so few outputs would leave multiprocessors idle."""
+
 PASSED_AHEAD = 16
 """Most bytes before the partial states in `Passed` of `reduce/body.glsl`."""
 
@@ -424,7 +428,9 @@ def _combine(
     """Return the second pass, which merges the partial states (chunks, outputs)."""
     kept, reduced = Collapsed((outputs,), ((1,),)), Collapsed((chunks,), ((outputs,),))
     push: dict[str, Argument] = {"x": partial}
-    return _dispatch(gpu, reduction.kernel, reduction.second, push, kept, reduced)
+    step, multiprocessors = reduction.second, model_of(gpu).multiprocessors
+    side = SIDE if ceil_div(outputs, SIDE) >= multiprocessors else NARROW_SIDE
+    return _dispatch(gpu, reduction.kernel, step, push, kept, reduced, 1, side)
 
 
 def sum_rows(
@@ -446,18 +452,18 @@ def sum_rows(
 
 
 def group_tile(
-    gpu: DeviceInfo, outputs: int, count: int, side_by_side: bool
+    gpu: DeviceInfo, outputs: int, count: int, side_by_side: bool, side: int = SIDE
 ) -> tuple[int, int, int]:
     """Return invocations per output, outputs per workgroup, 1 if those are adjacent.
 
     The invocations of an output share its `count` elements; neighbours take adjacent
-    elements, so that loads are coalesced.
+    elements, so that loads are coalesced: those of `side` outputs, at least.
     """
     few = outputs < SOFTWARE_WORKGROUP and count >= 8
     if not gpu.target.hides_latency and not few:
         return 1, SOFTWARE_WORKGROUP, int(side_by_side)
     size = sharing_workgroup(gpu)
-    most = size // min(32, size, _power_of_two(outputs)) if side_by_side else size
+    most = size // min(side, size, _power_of_two(outputs)) if side_by_side else size
     group = min(_power_of_two(max(1, count // 4)), most)
     return group, size // group, int(side_by_side)
 
@@ -483,13 +489,17 @@ def group_tiles(
 
 
 def output_tile(
-    gpu: DeviceInfo, kept: Collapsed, reduced: Collapsed, by_columns: bool = False
+    gpu: DeviceInfo,
+    kept: Collapsed,
+    reduced: Collapsed,
+    by_columns: bool = False,
+    side: int = SIDE,
 ) -> tuple[int, int, int]:
     """Return the `group_tile` of these dimensions, `by_columns` of four outputs."""
     outputs, count = math.prod(kept.shape), math.prod(reduced.shape)
     side_by_side = kept.strides[0][-1] == 1 and outputs > 1
     outputs //= QUAD if by_columns else 1
-    return group_tile(gpu, outputs, count, side_by_side)
+    return group_tile(gpu, outputs, count, side_by_side, side)
 
 
 def _power_of_two(value: int) -> int:
@@ -505,10 +515,12 @@ def _dispatch(
     kept: Collapsed,
     reduced: Collapsed,
     chunks: int = 1,
+    side: int = SIDE,
 ) -> Dispatch:
     outputs = math.prod(kept.shape)
     by_columns = "COLUMN_QUADS" in step.defines
-    group, per_workgroup, side_by_side = output_tile(gpu, kept, reduced, by_columns)
+    tile = output_tile(gpu, kept, reduced, by_columns, side)
+    group, per_workgroup, side_by_side = tile
     count = math.prod(reduced.shape)
     check_rounds(gpu, kernel, ceil_div(count, group * chunks))
     push: dict[str, Argument] = {**places, **step.push}

@@ -420,9 +420,9 @@ def _ranked_configs(product: _ImplicitGemm) -> list[tuple[TileConfig, float]]:
 
     Empty if the kernel does not take the convolution.
     """
-    tiles = model_of(product.call.gpu).gemm[product.mode].tiles
+    costs = model_of(product.call.gpu).gemm[product.mode]
     rows: dict[int, set[int]] = {}
-    for tile in tiles:
+    for tile in (*costs.tiles, *costs.gathered_tiles):
         rows.setdefault(_bundled(product, tile).bundle, set()).add(tile.m)
     found: list[tuple[TileConfig, float]] = []
     for bundle, those in rows.items():
@@ -450,7 +450,8 @@ def _timed_configs(
     model, found = model_of(gpu), []
     efficiency = model.gathered_efficiency if mode != SIMT else {}
     whole, inside = product.windows.tap_planes()
-    for config in tile_configs(gpu, mode, sizes, MAX_SPLITS if product.splits else 1):
+    most = MAX_SPLITS if product.splits else 1
+    for config in tile_configs(gpu, mode, sizes, most, gathered=True):
         tile = config.tile
         rate = efficiency.get((tile.m, tile.n), tile.efficiency)
         gathered = config._replace(tile=tile._replace(efficiency=rate))

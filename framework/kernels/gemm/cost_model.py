@@ -46,6 +46,7 @@ def tile_configs(
     max_splits: int | None = None,
     tail_split: bool = False,
     thin: bool = False,
+    gathered: bool = False,
 ) -> list[TileConfig]:
     """Return the tile configurations a device can run, the quickest by the model first.
 
@@ -62,6 +63,8 @@ def tile_configs(
         Whether the tail wave may be a second launch with split-K.
     thin : bool, default False
         Whether tiles may be those for few rows or columns.
+    gathered : bool, default False
+        Whether the right operand is gathered, which has tiles of its own.
     """
     model = model_of(gpu)
     costs = model.gemm[mode]
@@ -69,6 +72,7 @@ def tile_configs(
     if max_splits is None:
         max_splits = costs.max_splits
     more = [tile for tile in costs.thin_tiles if thin and sizes.is_covered(tile)]
+    more += costs.gathered_tiles if gathered else ()
     tiles = [tile for tile in (*costs.tiles, *more) if fits(gpu, tile, mode)]
     splits = _split_counts(sizes, costs, max_splits)
     found = [
