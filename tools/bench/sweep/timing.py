@@ -33,7 +33,9 @@ from .sides import (
 )
 
 _ROUNDS = 3
-_MOST_ALONE = 15
+_UNCOUNTED, _MOST_ALONE = 4, 15
+_PREPARED = 5.0
+"""Share of a side's time that calls which do not count may take, or they do."""
 _MAX_REPEATS = 400
 _PATIENCE = 3.0
 """Seconds that a peer on the host may take for a call; after that it has none."""
@@ -340,17 +342,32 @@ def _peer_seconds(peer: Peer, run: Run, repeat: int, wall: bool) -> float:
 
 
 def _alone(bed: Bed, run: Run, wait: Callable[[], Any], here: bool) -> float:
-    """Return the time of one call whose result is waited for at once."""
-    times: list[float] = []
-    wait()
-    until = time.perf_counter() + bed.seconds / 2
-    while len(times) < _MOST_ALONE and (not times or time.perf_counter() < until):
+    """Return the time of one call whose result is waited for at once.
+
+    The first calls do not count unless they are slow: their results, beside those of
+    the call before, take memory from the driver, and their commands are recorded.
+    """
+    results: Sequence[Any] = ()
+
+    def taken() -> float:
+        nonlocal results
         start = time.perf_counter()
         results = run()
         if here:
             fw.eval(*results)
         wait()
-        times.append(time.perf_counter() - start)
+        return time.perf_counter() - start
+
+    wait()
+    times: list[float] = []
+    while len(times) < _UNCOUNTED:
+        times.append(taken())
+        if sum(times) > _PREPARED * bed.seconds:
+            return bed.typical(times)
+    until = time.perf_counter() + bed.seconds / 2
+    times = [taken()]
+    while len(times) < _MOST_ALONE and time.perf_counter() < until:
+        times.append(taken())
     return bed.typical(times)
 
 

@@ -20,6 +20,7 @@ from vkbackend.tools.bench.sweep.timing import (
     TOLERANCES,
     Bed,
     RefusedError,
+    _alone,
     _error,
     _ours_together,
     apart,
@@ -36,6 +37,25 @@ def test_differences_are_shares_of_the_largest() -> None:
     assert apart(np.array([np.nan, np.inf, np.nan]), wanted) == np.inf
     assert apart(np.array([4.25, np.inf, np.nan]), wanted, 0.25) == 0
     assert apart(np.array([4.5, np.inf, np.nan]), wanted, 0.25) == 0.125
+
+
+def test_calls_that_take_memory_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: now)
+    bed: Any = SimpleNamespace(seconds=0.01, typical=statistics.median)
+
+    def measured(*seconds: float) -> float:
+        left = list(seconds)
+
+        def run() -> tuple[()]:
+            nonlocal now
+            now += left.pop(0) if len(left) > 1 else left[0]
+            return ()
+
+        return _alone(bed, run, lambda: None, False)
+
+    assert measured(0.0096, 0.0096, 0.001, 0.001, 0.0002) == pytest.approx(0.0002)
+    assert measured(0.06, 0.01) == pytest.approx(0.06)
 
 
 def test_of_two_results_the_arbiter_tells_which_is_off(place: Any) -> None:
