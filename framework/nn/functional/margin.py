@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from ... import ops
 from ...autograd.tape import shown_as
 from ...base.dtype import int32
@@ -14,6 +16,7 @@ from ...dispatch.replayable import replayable
 from ...kernels.shader_types import statistic_dtype
 from ...ops.elementwise.cast import converted
 from ...ops.loss.elementwise import check_reduction
+from ...ops.shape_constant import MOST_BYTES, shape_constant
 from ...tensor.tensor import Tensor
 from .distance import pairwise_distance
 from .reduction import chosen_reduction, reduced_loss
@@ -232,11 +235,21 @@ def _multi_margin_loss(
         chosen = ops.index_select(weight, 0, ops.reshape(target, (-1,)))
         factors = ops.reshape(_widened(chosen), target.layout.shape)
         terms = terms * ops.unsqueeze(factors, -1)
-    numbers = ops.arange_like(input, (classes,), 0, 1, int32)
+    numbers = _numbers(input, classes)
     terms = ops.where(numbers == labels, 0.0, terms)
     losses = ops.sum(terms, -1) * (1.0 / classes)
     losses = reduced_loss("multi_margin_loss", losses, reduction)
     return converted(losses, input.dtype) if input.dtype.is_float else losses
+
+
+def _numbers(x: Tensor, classes: int) -> Tensor:
+    """Return the numbers of classes: a constant, which no kernel makes, if small."""
+    found: Tensor
+    if classes * int32.itemsize > MOST_BYTES:
+        found = ops.arange_like(x, (classes,), 0, 1, int32)
+    else:
+        found = shape_constant(x, np.arange(classes, dtype=np.int32))
+    return found
 
 
 def _widened(x: Tensor) -> Tensor:

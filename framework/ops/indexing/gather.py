@@ -22,6 +22,7 @@ from ...base.determinism import is_deterministic
 from ...base.device import GpuDevice
 from ...base.dtype import (
     COMPLEX,
+    FLOAT,
     NUMERIC,
     STORED,
     DType,
@@ -50,10 +51,11 @@ from ...kernels.row_copy import (
 from ...kernels.scatter import Range, place_ranges
 from ..elementwise.binary import add
 from ..elementwise.cast import cast
+from ..elementwise.compare import eq, where
 from ..elementwise.complex_numbers import by_parts
 from ..elementwise.unary import lazy_copy
 from ..reduce.common import as_dtype_of, in_storage
-from ..source import fill_like
+from ..source import arange_like, fill_like
 from ..view import expand, flatten, reshape
 from .atomic_scatter import atomic_source, scatter_atomic
 from .row_index import INDEX, checked_rows, index_constants, readable_index
@@ -176,7 +178,20 @@ def _take_kernel(
 def _take_vjp(
     grad: Tensor, index: Tensor, x_spec: TensorSpec, from_end: bool
 ) -> Tensor:
+    single = len(index.layout.shape) == 3 and index.layout.shape[1] == 1
+    if single and grad.is_gpu and grad.dtype in FLOAT:
+        return _placed(grad, index, x_spec.shape, from_end)
     return segment_sum(index, grad, x_spec.shape[1], UNCHECKED, from_end)
+
+
+def _placed(grad: Tensor, index: Tensor, shape: Shape, from_end: bool) -> Tensor:
+    """Return one element of each line where its index is, and zeros elsewhere.
+
+    So it joins the kernels that read it, as those of a loss that takes labels' scores.
+    """
+    rows = _flat_offsets(flatten(index), shape[1], UNCHECKED, from_end)
+    numbers = arange_like(grad, (shape[1], 1), 0, 1, int32)
+    return where(eq(numbers, reshape(rows, grad.layout.shape)), grad, 0.0)
 
 
 @_take.reference

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ...autograd.tape import shown_as
 from ...base.errors import ShapeError
 from ...base.shape import broadcast_shapes, normalize_dim
@@ -17,7 +19,9 @@ from ..elementwise.compare import clamp_min, where
 from ..elementwise.unary import abs
 from ..indexing.scatter import index_select
 from ..matmul.matmul import matmul
+from ..movement.slice import narrow
 from ..selection.combinations import combination_places
+from ..shape_constant import shape_constant
 from ..source import fill_like
 from ..view import expand, transpose, unsqueeze
 from .minmax import amax
@@ -29,6 +33,9 @@ if TYPE_CHECKING:
 
 LARGE = 25
 """Rows from which "use_mm_for_euclid_dist_if_necessary" multiplies matrices."""
+
+MOST_PAIRS = 512
+"""Pairs whose rows are a constant of 4 KiB at most, in place of six small kernels."""
 
 COMPUTE_MODES = (
     "use_mm_for_euclid_dist_if_necessary",
@@ -152,11 +159,18 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
         raise ShapeError(
             f"pdist: x is {input.layout.shape}, p {p}; x must be 2-D and p at least 0"
         )
-    first, second = combination_places("pdist", input, 2)
-    if not first.numel():
+    count = input.layout.shape[0]
+    pairs = math.comb(count, 2)
+    if not pairs:
         none: Tensor = fill_like(input, (0,), 0, input.dtype)
         return none
-    rows = (index_select(input, 0, places) for places in (first, second))
+    if pairs > MOST_PAIRS:
+        chosen = combination_places("pdist", input, 2)
+        rows = [index_select(input, 0, places) for places in chosen]
+    else:
+        table = np.stack(np.triu_indices(count, 1)).astype(np.int32)
+        both = index_select(input, 0, shape_constant(input, table.reshape(-1)))
+        rows = [narrow(both, 0, start, pairs) for start in (0, pairs)]
     return _norms(sub(*rows), p)
 
 

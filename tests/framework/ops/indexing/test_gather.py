@@ -243,3 +243,25 @@ def test_strided_sources_of_several_dimensions(dtype: str, half_place: Device) -
     sum(each.float().sum() for each in found).backward()
     sum(each.float().sum() for each in wanted).backward()
     np.testing.assert_allclose(x.grad.numpy(), twin.grad.numpy(), rtol=1e-2)
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (3, 7, 4)])
+def test_gradients_of_single_elements_join_their_readers(
+    shape: tuple[int, ...], gpu: GpuDevice
+) -> None:
+    """Of one element of each line: where nothing is named, nothing is added."""
+    rng = np.random.default_rng(0)
+    x = fw.rand(*shape, device=gpu, requires_grad=True)
+    places = rng.integers(0, 7, (shape[0], 1, *shape[2:]))
+    index = fw.tensor(places, device=gpu)
+    seed = rng.integers(1, 9, places.shape).astype(np.float32)
+    out, grad = fw.gather(x, 1, index), fw.tensor(seed, device=gpu)
+    fw.eval(out, grad)
+    with gpu.gpu.profile() as profile:
+        (found,) = fw.autograd.grad([out], [x], [grad])
+        fw.eval(found * 2.0)
+    names = {span.name.split()[0] for span in profile.spans}
+    assert names == {"index/flat_offset", "fused/arange_like", "fused/eq_where_mul"}
+    wanted = np.zeros(shape, np.float32)
+    np.put_along_axis(wanted, places, seed, 1)
+    np.testing.assert_array_equal(found.numpy(), wanted)

@@ -5,6 +5,7 @@ import pytest
 import vkbackend
 import vkbackend.framework as fw
 from tests.torch_calls import check
+from vkbackend.framework.base.device import GpuDevice
 
 CALLS = """\
 T.cdist(m, m2)
@@ -30,3 +31,12 @@ def test_on_the_host(call: str) -> None:
 @pytest.mark.parametrize("call", CALLS[::4])
 def test_on_a_device(call: str, device: vkbackend.Device) -> None:
     check(call, fw.device(device.name))
+
+
+def test_few_pairs_are_two_dispatches(gpu: GpuDevice) -> None:
+    x = fw.rand(16, 3, device=gpu)
+    for _ in range(3):
+        fw.eval(fw.pdist(x))
+    before = gpu.gpu.counters.dispatches
+    fw.eval(fw.pdist(x))
+    assert gpu.gpu.counters.dispatches == before + 2
