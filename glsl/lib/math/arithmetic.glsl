@@ -102,11 +102,9 @@ float truncated_quotient(float x, float y) {
     return trunc(rounded_quotient(x, y));
 }
 
-// x moved by `size` towards 0, at most to it
+// x moved by `size` towards 0, at most to it; whatever NaN is clamped to, it stays NaN.
 float soft_shrunk(float x, float size) {
-    float above = x - size, below = x + size, value = x != x ? x : 0.0;
-    value = x < -size ? below : value;
-    return x > size ? above : value;
+    return x - clamp(x, -size, size);
 }
 
 float magnitude(float x) {
