@@ -12,8 +12,8 @@ from ...dispatch.declare import composite
 from ..elementwise.compare import eq, where
 from ..source import fill_like
 from ..view import flatten, reshape, unsqueeze
-from .gather import flat_offsets, segment_sum, take_rows
-from .row_index import INDEX, readable_index
+from .gather import segment_sum, take_rows
+from .row_index import INDEX, flat_offsets, readable_index
 
 if TYPE_CHECKING:
     from ...base.shape import TensorSpec

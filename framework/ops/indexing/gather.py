@@ -28,7 +28,7 @@ from ...base.dtype import (
     DType,
     int32,
 )
-from ...base.errors import DTypeError, ShapeError
+from ...base.errors import DTypeError
 from ...base.index_checks import UNCHECKED
 from ...base.shape import Layout, Shape, TensorSpec
 from ...dispatch.declare import composite, primitive
@@ -58,7 +58,13 @@ from ..reduce.common import as_dtype_of, in_storage
 from ..source import arange_like, fill_like
 from ..view import expand, flatten, reshape
 from .atomic_scatter import atomic_source, scatter_atomic
-from .row_index import INDEX, checked_rows, index_constants, readable_index
+from .row_index import (
+    INDEX,
+    checked_rows,
+    flat_offsets,
+    index_constants,
+    readable_index,
+)
 from .segment_sum import (
     COALESCED_COLUMNS,
     GATHERED,
@@ -78,77 +84,12 @@ if TYPE_CHECKING:
 
     from ...tensor.tensor import Tensor
 
-NO_ROW = -(1 << 31)
-"""Sentinel of an index out of range."""
-
 
 def rows_of(x: Tensor, dim: int) -> Tensor:
     """Return the tensor as (outer, rows, inner) around a dimension."""
     shape = x.layout.shape
     outer, inner = math.prod(shape[:dim]), math.prod(shape[dim + 1 :])
     return reshape(x, (outer, shape[dim], inner))
-
-
-def _around(shape: Shape) -> Shape:
-    """Return (outer, entries, inner) of indices."""
-    return shape if len(shape) == 3 else (1, *shape, 1)
-
-
-@primitive(dtypes=INDEX)
-def _flat_offsets(index: Tensor, rows: int, site: str, from_end: bool) -> Tensor:
-    """Return int32 flat offsets into (outer, rows, inner) of each index.
-
-    `index` is (outer, entries, inner) or (entries). `NO_ROW` stands for an index out of
-    range, as is a negative one unless it counts `from_end`.
-    """
-
-
-@_flat_offsets.spec
-def _flat_offsets_spec(index: TensorSpec, rows: int, **_: object) -> TensorSpec:
-    outer, _entries, inner = _around(index.shape)
-    if outer * rows * inner > 1 << 31:
-        raise ShapeError(
-            f"index: {outer * rows * inner} elements are more than an int32 counts"
-        )
-    return TensorSpec(index.shape, int32)
-
-
-@_flat_offsets.kernel
-def _flat_offsets_kernel(
-    gpu: DeviceInfo, index: StridedSpec, rows: int, site: str, from_end: bool
-) -> Dispatch:
-    _, entries, inner = _around(index.shape)
-    push: dict[str, Argument] = {"indices": "index", "out_": "out"}
-    push |= {"count": index.numel, "rows": rows, "entries": entries, "inner": inner}
-    push |= entry_divisors(entries, inner)
-    push["error"] = IndexSlot(site, rows)
-    constants = index_constants(index, from_end)
-    return linear_dispatch("index/flat_offset", index.numel, push, constants)
-
-
-@_flat_offsets.reference
-def _flat_offsets_reference(
-    index: np.ndarray, rows: int, site: str, from_end: bool
-) -> np.ndarray:
-    sizes = _around(index.shape)
-    outer, _, inner = np.indices(sizes)
-    found = checked_rows(index, rows, site, from_end).reshape(sizes)
-    return (outer * rows + found) * sizes[2] + inner
-
-
-def flat_offsets(index: Tensor, rows: int, site: str, from_end: bool = False) -> Tensor:
-    """Return flat offsets of indices of any integer dtype."""
-    return _flat_offsets(readable_index("index", index), rows, site, from_end)
-
-
-def row_numbers(index: Tensor, rows: int, site: str) -> Tensor:
-    """Return int32 row numbers of indices."""
-    numbers = flat_offsets(flatten(index), rows, site)
-    return (
-        numbers
-        if len(index.layout.shape) == 1
-        else reshape(numbers, index.layout.shape)
-    )
 
 
 @primitive(dtypes={"x": STORED, "index": INDEX})
@@ -189,7 +130,7 @@ def _placed(grad: Tensor, index: Tensor, shape: Shape, from_end: bool) -> Tensor
 
     So it joins the kernels that read it, as those of a loss that takes labels' scores.
     """
-    rows = _flat_offsets(flatten(index), shape[1], UNCHECKED, from_end)
+    rows = flat_offsets(flatten(index), shape[1], UNCHECKED, from_end)
     numbers = arange_like(grad, (shape[1], 1), 0, 1, int32)
     return where(eq(numbers, reshape(rows, grad.layout.shape)), grad, 0.0)
 
@@ -323,7 +264,7 @@ def segment_sum(
         zeros = fill_like(parts, sizes, 0, compute)
         out = scatter_atomic(zeros, index, parts, "sum", True, site, from_end)
         return out if compute is source.dtype else cast(out, source.dtype)
-    places = flatten(_flat_offsets(index, rows, site, from_end))
+    places = flatten(flat_offsets(index, rows, site, from_end))
     parts = source if source.dtype in GATHERED else cast(source, compute)
     parts = in_storage(parts)
     if each:
@@ -349,7 +290,7 @@ def _gathered_sum(
     from_end: bool,
 ) -> Tensor:  # fmt: skip
     """Return segment sums that each result adds up, and `base`, by a row each."""
-    places = _flat_offsets(index, rows, site, from_end)
+    places = flat_offsets(index, rows, site, from_end)
     return gathered_segment_sum(places, argsort_keys(places), source, base, rows)
 
 

@@ -26,9 +26,9 @@ from ..elementwise.compare import lt, minimum, ne, where
 from ..movement.rearrange import flip
 from ..movement.slice import normalize_index, slices
 from ..view import expand, flatten, movedim, permute, reshape
-from .gather import NO_ROW, add_rows, flat_offsets, put_rows, take_rows
+from .gather import add_rows, put_rows, take_rows
 from .masked import flatnonzero, masked_elements
-from .row_index import checked_rows
+from .row_index import NO_ROW, checked_rows, flat_offsets
 from .shown_views import ShownViews
 from .symbolic_index import (
     index_with_arrays,

@@ -25,8 +25,8 @@ from ..elementwise.unary import unshared
 from ..movement.slice import narrow, strided_scatter
 from ..source import arange_like, fill_like
 from ..view import expand, flatten, movedim, reshape, unsqueeze
-from .gather import add_rows, put_rows, row_numbers, rows_of, store_rows, take_rows
-from .row_index import readable_index
+from .gather import add_rows, put_rows, rows_of, store_rows, take_rows
+from .row_index import readable_index, row_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
