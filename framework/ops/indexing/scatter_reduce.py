@@ -44,12 +44,11 @@ from ..view import expand, flatten, reshape
 from .atomic_scatter import atomic_source, scatter_atomic
 from .gather import (
     add_rows,
-    flat_offsets,
     put_rows,
     segment_sum,
     take_rows,
 )
-from .row_index import INDEX, readable_index
+from .row_index import INDEX, flat_offsets, readable_index
 from .scatter import as_vector, scatter_along, scatter_slices
 from .scatter import scatter as replaced
 from .segment_sum import GATHERED, SUM_DTYPES, argsort_keys, sum_dtype
