@@ -97,9 +97,9 @@ float quick_exp(float x) {
 }
 
 float precise_exp2(float x) {
-    float bounded = clamp(x, -152.0, 129.0);
-    float n = roundEven(bounded);
-    float value = 1.0 + expm1_near_zero((bounded - n) * 0.693147182);
+    float bounded = clamp(x, -152.0, 129.0), bits = bounded + TO_BITS;
+    precise float n = bits - TO_BITS;
+    float value = 1.0 + exp_series((bounded - n) * 0.693147182);
     return x != x ? x : times_power_of_two(value, n);
 }
 
