@@ -227,9 +227,11 @@ def _counts_and(
 
     A single tile has none before it, and counts for itself.
     """
-    starts = Scratch("starts", 4 * nonzero_tiles(mask.numel))
     number: Argument = total or Scratch("total", 4)
     software, tiles = not gpu.target.hides_latency, _tiles(gpu, mask)
+    starts: Argument = Scratch("starts", 4 * nonzero_tiles(mask.numel))
+    if tiles == 1:  # Nothing reads it, and each memory takes the host time.
+        starts = number
     adds = tiles <= (SOFTWARE_ADDED_TILES if software else ADDED_TILES)
     push = {**step.push, "starts": starts, "total": number, "out_": out}
     constants = {**step.constants, "ADDS": int(adds)}
