@@ -14,6 +14,7 @@ from ..base.dtype import COMPLEX, bfloat16, float16, float32, float64
 from ..base.shape import TensorSpec
 from ..dispatch.autocast_policy import autocast_passthrough
 from ..dispatch.declare import composite, primitive
+from ..dispatch.replayable import replayable
 from ..ir.kernel_call import Dispatch, StridedSpec
 from ..kernels.linalg import MOST_IN_SHARED, TAYLOR_BOUNDS, exponential_dispatch
 from .elementwise.binary import add
@@ -117,7 +118,7 @@ def matrix_exponential(x: Tensor) -> Tensor:
     if _is_small(x, size):
         found: Tensor = _small_exponential(reshape(x, (-1, size, size)))
         return reshape(found, x.layout.shape)
-    norms = np.asarray(amax(norm(x.detach(), 1, -1), (-1,), True).numpy(), np.float64)
+    norms = np.asarray(_largest_row_sums(x.detach()).numpy(), np.float64)
     finite = np.isfinite(norms)
     if not finite.any():
         return x * math.nan
@@ -133,10 +134,7 @@ def matrix_exponential(x: Tensor) -> Tensor:
         18,
     )
     if finite.all() and counts.min() == most:
-        result = _taylor_sum(x * 0.5**most, degree)
-        for _ in range(most):
-            result = matmul(result, result)
-        return result
+        return _squared_sum(x, degree, most)
     real = float64 if wide else float32
     factors, left = (
         type(x).from_host(each[..., None].astype(real.numpy), x.device, real)
@@ -145,6 +143,21 @@ def matrix_exponential(x: Tensor) -> Tensor:
     result = _taylor_sum(x * factors, degree)
     for done in range(most):
         result = where(left > float(done), matmul(result, result), result)
+    return result
+
+
+@replayable
+def _largest_row_sums(x: Tensor) -> Tensor:
+    """Return the largest sum of sizes in a row of each matrix, (..., 1)."""
+    return amax(norm(x, 1, -1), (-1,), True)
+
+
+@replayable
+def _squared_sum(x: Tensor, degree: int, halvings: int) -> Tensor:
+    """Return e to the power of matrices that are halved equally often."""
+    result = _taylor_sum(x * 0.5**halvings, degree)
+    for _ in range(halvings):
+        result = matmul(result, result)
     return result
 
 
