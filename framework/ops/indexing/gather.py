@@ -119,10 +119,17 @@ def _take_kernel(
 def _take_vjp(
     grad: Tensor, index: Tensor, x_spec: TensorSpec, from_end: bool
 ) -> Tensor:
+    return _gradient_of_taken(grad, index, x_spec.shape, from_end)
+
+
+def _gradient_of_taken(
+    grad: Tensor, index: Tensor, shape: Shape, from_end: bool
+) -> Tensor:
+    """Return the gradient, (outer, rows, inner), of what elements or rows are taken."""
     single = len(index.layout.shape) == 3 and index.layout.shape[1] == 1
     if single and grad.is_gpu and grad.dtype in FLOAT:
-        return _placed(grad, index, x_spec.shape, from_end)
-    return segment_sum(index, grad, x_spec.shape[1], UNCHECKED, from_end)
+        return _placed(grad, index, shape, from_end)
+    return segment_sum(index, grad, shape[1], UNCHECKED, from_end)
 
 
 def _placed(grad: Tensor, index: Tensor, shape: Shape, from_end: bool) -> Tensor:
@@ -213,8 +220,8 @@ def _take_strided_spec(
 def _take_strided_vjp(
     grad: Tensor, index: Tensor, x_spec: TensorSpec, dims: Dims, from_end: bool
 ) -> Tensor:
-    _, rows, _ = _parts(x_spec.shape, dims)
-    return reshape(segment_sum(index, grad, rows, UNCHECKED, from_end), x_spec.shape)
+    found = _gradient_of_taken(grad, index, _parts(x_spec.shape, dims), from_end)
+    return reshape(found, x_spec.shape)
 
 
 @_take_strided.reference
