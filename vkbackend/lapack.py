@@ -20,6 +20,9 @@ Routine = Callable[..., object]
 ROUTINES = {"f": "sgeev", "F": "cgeev"}
 """Routines by the character of a dtype; NumPy has those of double precision."""
 
+LEAST_ROWS = 16
+"""Rows from which the time of a call from Python is small beside the routine's."""
+
 
 @cache
 def found_routine(name: str) -> Routine | None:
@@ -86,104 +89,83 @@ def eigenvectors(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _routine(x: np.ndarray) -> Routine | None:
     name = ROUTINES.get(x.dtype.char)
-    return found_routine(name) if name and x.size else None
+    if name is None or not x.size or x.shape[-1] < LEAST_ROWS:
+        return None
+    return found_routine(name)
 
 
 def _computed(
-    routine: Routine, x: np.ndarray, vectors: bool
+    routine: Routine, x: np.ndarray, wanted: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return what a routine finds of each matrix; no vectors but if they are wanted."""
     if not np.isfinite(x).all():
         raise np.linalg.LinAlgError("Array must not contain infs or NaNs")
     size = x.shape[-1]
     # Fortran's matrices are columns one after another.
-    given = np.ascontiguousarray(np.swapaxes(x, -1, -2)).reshape(-1, size, size)
-    values = np.empty((len(given), size), np.complex64)
-    found = np.empty((len(given) if vectors else 0, size, size), np.complex64)
-    call = _Call(routine, size, given.dtype, vectors)
-    for number, matrix in enumerate(given):
-        call.run(matrix)
-        values[number] = call.values()
-        if vectors:
-            found[number] = call.vectors()
-    return values.reshape(x.shape[:-1]), np.swapaxes(found, -1, -2).reshape(
-        x.shape if vectors else (0, size, size)
-    )
+    given = np.swapaxes(x, -1, -2).reshape(-1, size, size).copy()
+    parts = [np.empty(given.shape[:2], x.dtype) for _ in range(2 - _is_complex(x))]
+    found = np.empty(given.shape if wanted else (0, size, size), x.dtype)
+    _run(routine, given, parts, found)
+    values: np.ndarray = parts[0].astype(np.complex64)
+    if not _is_complex(x):
+        values.imag = parts[1]
+    vectors = np.swapaxes(_vectors(found, parts[-1]), -1, -2)
+    shape = x.shape if wanted else vectors.shape
+    return values.reshape(x.shape[:-1]), vectors.reshape(shape)
 
 
-class _Call:
-    """Arguments of a routine for matrices of one size, and what it has found."""
+def _is_complex(x: np.ndarray) -> bool:
+    return x.dtype.kind == "c"
 
-    def __init__(
-        self,
-        routine: Routine,
-        size: int,
-        dtype: np.dtype,
-        vectors: bool,
-    ) -> None:
-        self.routine = routine
-        self.is_complex = dtype.kind == "c"
-        self.job = b"V" if vectors else b"N"
-        self.size = ctypes.c_int64(size)
-        # Where integers have 32 bits these are the lower half, of what stays below.
-        self.info = ctypes.c_int64(0)
-        self.parts = np.empty((1 if self.is_complex else 2, size), dtype)
-        self.found = np.empty((size, size) if vectors else (1, 1), dtype)
-        self.other = np.empty(2 * size, np.float32)
-        self.work = np.empty(1, dtype)
-        self._call(np.empty((size, size), dtype), -1)
-        self.work = np.empty(int(self.work[0].real), dtype)
 
-    def run(self, matrix: np.ndarray) -> None:
-        """Compute of a matrix, which is lost."""
-        self._call(matrix, len(self.work))
-        if self.info.value:
+def _run(
+    routine: Routine, given: np.ndarray, parts: list[np.ndarray], found: np.ndarray
+) -> None:
+    """Call a routine for each matrix, which is lost; results are in the other arrays.
+
+    Raises
+    ------
+    LinAlgError
+        If the iteration does not converge.
+    """
+    size = given.shape[-1]
+    # Where integers have 32 bits these are the lower half, of what stays below.
+    order, one, length, info = (ctypes.c_int64(each) for each in (size, 1, -1, 0))
+    steps = (given, *parts, *([found] if len(found) else []))
+    pointers = [ctypes.c_void_p(each.ctypes.data) for each in steps]
+    work = np.empty(1, given.dtype)
+    place = ctypes.c_void_p(work.ctypes.data)
+    more = np.empty(2 * size, np.float32)
+    arguments: list[object] = [b"N", b"V" if len(found) else b"N", ctypes.byref(order)]
+    arguments += [pointers[0], ctypes.byref(order), *pointers[1 : 1 + len(parts)]]
+    arguments += [None, ctypes.byref(one)]
+    arguments += [pointers[-1], ctypes.byref(order), place, ctypes.byref(length)]
+    if _is_complex(given):
+        arguments.append(ctypes.c_void_p(more.ctypes.data))
+    # At the end are the lengths of the two letters.
+    arguments += [ctypes.byref(info), ctypes.c_size_t(1), ctypes.c_size_t(1)]
+    routine(*arguments)
+    length.value = int(work[0].real)
+    work = np.empty(length.value, given.dtype)
+    place.value = work.ctypes.data
+    for _ in given:
+        routine(*arguments)
+        if info.value:
             raise np.linalg.LinAlgError("Eigenvalues did not converge")
-
-    def _call(self, matrix: np.ndarray, length: int) -> None:
-        one, size = ctypes.byref(ctypes.c_int64(1)), ctypes.byref(self.size)
-        rest = [_address(self.other)] if self.is_complex else []
-        lengths = ctypes.c_size_t(1), ctypes.c_size_t(1)  # of the two letters
-        self.info.value = 0
-        self.routine(
-            b"N",
-            self.job,
-            size,
-            _address(matrix),
-            size,
-            *(_address(part) for part in self.parts),
-            None,
-            one,
-            _address(self.found),
-            size,
-            _address(self.work),
-            ctypes.byref(ctypes.c_int64(length)),
-            *rest,
-            ctypes.byref(self.info),
-            *lengths,
-        )
-
-    def values(self) -> np.ndarray:
-        """Return the eigenvalues of the last matrix."""
-        made: np.ndarray = self.parts[0].astype(np.complex64)
-        if not self.is_complex:
-            made.imag = self.parts[1]
-        return made
-
-    def vectors(self) -> np.ndarray:
-        """Return the eigenvectors of the last matrix, as rows.
-
-        Those of a conjugate pair are the sum and the difference of the two that a real
-        routine gives, the second times the imaginary unit.
-        """
-        if self.is_complex:
-            return self.found
-        made: np.ndarray = self.found.astype(np.complex64)
-        first = np.flatnonzero(self.parts[1] > 0)
-        made[first] += np.complex64(1j) * self.found[first + 1]
-        made[first + 1] = made[first].conj()
-        return made
+        for pointer, each in zip(pointers, steps, strict=True):
+            pointer.value = (pointer.value or 0) + each.strides[0]
 
 
-def _address(array: np.ndarray) -> ctypes.c_void_p:
-    return ctypes.c_void_p(array.ctypes.data)
+def _vectors(found: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
+    """Return eigenvectors, as rows, by the parts that a routine has found.
+
+    Those of a conjugate pair are the sum and the difference of the two that a real
+    routine gives, the second times the imaginary unit.
+    """
+    if _is_complex(found) or not len(found):
+        return found
+    made: np.ndarray = found.astype(np.complex64)
+    batch, first = np.nonzero(imaginary > 0)
+    made[batch, first] += np.complex64(1j) * found[batch, first + 1]
+    made[batch, first + 1] = made[batch, first].conj()
+    return made
