@@ -525,10 +525,10 @@ def _dispatch(
     check_rounds(gpu, kernel, ceil_div(count, group * chunks))
     push: dict[str, Argument] = {**places, **step.push}
     push |= {"outputs": outputs, "count": count}
-    for name, side in (("kept", kept), ("reduced", reduced)):
+    for name, part in (("kept", kept), ("reduced", reduced)):
         # Innermost first; the size of the outermost is not needed.
-        sizes = side.shape[::-1] + (1,) * MAX_DIMS
-        strides = side.strides[0][::-1] + (0,) * MAX_DIMS
+        sizes = part.shape[::-1] + (1,) * MAX_DIMS
+        strides = part.strides[0][::-1] + (0,) * MAX_DIMS
         for dim in range(MAX_DIMS):
             push[f"{name}_stride[{dim}]"] = strides[dim]
         for dim in range(MAX_DIMS - 1):
