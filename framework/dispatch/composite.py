@@ -14,7 +14,7 @@ from ..base.shape import TensorSpec
 from ..base.symbolic_number import concrete, live
 from ..eager.base_tensor import TensorCore
 from ..eager.node_recorder import LIBRARY_PREFIX, NodeRecorder, recorded_call_of
-from ..ir.lazy_graph import CacheKey
+from ..ir.lazy_graph import INTEGERS, CacheKey
 from . import batching
 from .call_cache import CachedCall, CallCache, call_key
 from .diagnosis import explained_op
@@ -41,6 +41,7 @@ class Composite(Op[P, R]):
         self.shape_rule: Callable[..., Any] | None = None
         # Composites of users may not be pure functions of their arguments.
         self.own = function.__module__.startswith(LIBRARY_PREFIX)
+        self.stream = self.names.index("stream") if "stream" in self.names else None
 
     def forget(self) -> None:
         """Clear the call cache."""
@@ -54,7 +55,7 @@ class Composite(Op[P, R]):
             if "out" in kwargs:
                 return cast(R, into(self, args, kwargs))
             given = self._given(args, kwargs)
-        key, tensors = call_key(given)
+        key, tensors = call_key(given) if self.stream is None else self._key_of(given)
         cached = self.call_cache[key]
         if cached is None or cached.generation != cached.device.generation:
             return cast(R, self._slow_path(given, key))
@@ -62,9 +63,18 @@ class Composite(Op[P, R]):
         answer = self._answer(cached, wants, given, tensors)
         if True in wants and cached.tape_recorder is not None and grad_mode.top.value:
             outputs = answer if isinstance(answer, tuple) else (answer,)
-            cached.tape_recorder.record(given, tensors, outputs, cached.specs, cached)
+            # Draws are others each time, so that the call does not name them.
+            kind = cached if self.stream is None else None
+            cached.tape_recorder.record(given, tensors, outputs, cached.specs, kind)
         result: R = answer  # no `cast`, which is a call
         return result
+
+    def _key_of(self, given: tuple[Any, ...]) -> tuple[CacheKey, list[TensorCore]]:
+        """Return the key of a call but for its draws, which are others each time."""
+        place = self.stream
+        if place is None or not INTEGERS.issuperset(map(type, given[place])):
+            return call_key(given)
+        return call_key((*given[:place], *given[place + 1 :]))
 
     def _answer(
         self,
@@ -75,7 +85,8 @@ class Composite(Op[P, R]):
     ) -> Any:
         """Return the outputs of a validated call, replayed if it was recorded."""
         device = tensors[0].device
-        if self.own and not trace_hooks.running and isinstance(device, GpuDevice):
+        replayed = self.own and self.stream is None and not trace_hooks.running
+        if replayed and isinstance(device, GpuDevice):
             recorded_call = cached.recorded_calls.get(wants, _UNSEEN)
             if recorded_call is not _UNSEEN:
                 if recorded_call is not None:

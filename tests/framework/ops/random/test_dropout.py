@@ -9,6 +9,7 @@ import vkbackend.framework as fw
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import ShapeError
+from vkbackend.framework.ops.random.dropout import _dropout
 
 Make = Callable[..., fw.Tensor]
 
@@ -91,3 +92,16 @@ def test_everything_dropped(make: Make) -> None:
     out = ops.dropout(x, 1.0)
     out.sum().backward()
     assert out.tolist() == x.grad.tolist() == [0, 0]
+
+
+def test_calls_are_cached_though_their_draws_differ(gpu: GpuDevice) -> None:
+    x = fw.ones(64, 64, device=gpu, requires_grad=True)
+    before = len(_dropout.call_cache)
+    masks = set()
+    for _ in range(5):
+        out = ops.dropout(x, 0.3)
+        (grad,) = fw.autograd.grad(out.sum(), [x])
+        assert np.array_equal(out.detach().numpy(), grad.numpy())
+        masks.add(grad.numpy().tobytes())
+    assert len(masks) == 5
+    assert len(_dropout.call_cache) <= before + 1
