@@ -273,6 +273,7 @@ def _add_transformers() -> None:
         workload(f"tinytransformer_{how}", full=(32, 10000, 64), small=small)(tiny)
     for short, dtype, how in (
         ("f32", "float32", hows[0]),
+        ("f32", "float32", hows[2]),
         ("bf16", "bfloat16", hows[0]),
         ("bf16", "bfloat16", hows[2]),
     ):
