@@ -23,7 +23,7 @@ NO_OPERAND = {
     "draw_uniform", "normal", "random_uniform", "bernoulli", "multinomial",
     "allclose", "equal", "result_type", "ValuesIndices", "GRID_SAMPLE_PADDING_MODES",
     "GRID_SAMPLE_INTERPOLATION_MODES", "broadcast_shapes", "is_same_size", "draw_gamma",
-    "poisson",
+    "poisson", "binomial",
 }  # fmt: skip
 # By other names, or with other arguments, than PyTorch's.
 OTHERWISE = {"fold", "logsigmoid", "slice_", "rope", "swiglu"}
