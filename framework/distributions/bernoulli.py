@@ -205,7 +205,7 @@ class Binomial(Trials):
 
     Notes
     -----
-    A draw counts successes of single trials, so its cost grows with their number.
+    Draws are those of `framework.binomial`, whose cost does not grow with the trials.
     """
 
     has_enumerate_support = True
