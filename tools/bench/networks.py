@@ -207,7 +207,7 @@ def graph_network(
         def forward(self, x: Any) -> Any:
             for own, linear in zip(self.own, self.layers, strict=True):
                 messages = library.index_select(linear(x), 0, self.sources)
-                received = library.zeros_like(messages[:1]).expand(nodes, -1)
+                received = messages.new_zeros(nodes, messages.shape[1])
                 received = received.index_add(0, self.targets, messages)
                 x = nn.functional.relu(own(x) + received)
             return self.head(x)
