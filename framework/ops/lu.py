@@ -9,7 +9,7 @@ import numpy as np
 
 from ..autograd.tape import shown_as
 from ..base.dtype import int32
-from ..base.errors import LinAlgError
+from ..base.errors import DomainError, DTypeError, LinAlgError, ShapeError
 from ..dispatch.autocast_policy import autocast_passthrough
 from . import factorization as factors
 from .elementwise.cast import cast, need_one_dtype
@@ -121,10 +121,30 @@ def lu_factor_ex(
     return LUFactorEx(both, pivots, info)
 
 
-def _order(pivots: Tensor, rows: int) -> np.ndarray:
+def _need_pivots(name: str, factored: Tensor, pivots: Tensor) -> None:
+    """Raise unless pivots have the dtype and the shape that `lu_factor` returns."""
+    if pivots.dtype is not int32:
+        raise DTypeError(
+            f"{name}: the pivots are {pivots.dtype.name}; they must be int32, as"
+            " lu_factor returns them"
+        )
+    *batch, rows, columns = factored.layout.shape
+    if (found := tuple(pivots.layout.shape)) != (*batch, min(rows, columns)):
+        raise ShapeError(
+            f"{name}: the pivots' shape is {found}; factors of shape"
+            f" {tuple(factored.layout.shape)} have {(*batch, min(rows, columns))}"
+        )
+
+
+def _order(name: str, pivots: Tensor, rows: int) -> np.ndarray:
     """Return the order of rows that pivots make."""
     *batch, count = pivots.layout.shape
     swaps = read(pivots).reshape(math.prod(batch), count) - 1
+    if (wrong := (swaps < 0) | (swaps >= rows)).any():
+        raise DomainError(
+            f"{name}: a pivot is {swaps[wrong][0] + 1}; they must be from 1 to {rows},"
+            " as lu_factor returns them"
+        )
     order = np.tile(np.arange(rows), (len(swaps), 1))
     every = np.arange(len(swaps))
     for j in range(swaps.shape[1]):
@@ -181,18 +201,36 @@ def lu_unpack(
     -------
     PLU
         P (..., m, m), L (..., m, min(m, n)) and U (..., min(m, n), n).
+
+    Raises
+    ------
+    ShapeError
+        If the factors are no matrices, or the pivots do not have their shape.
+    DTypeError
+        If the pivots are not int32.
+    DomainError
+        If a pivot is not from 1 to m, where the host orders the rows; a kernel takes
+        the nearest row.
     """
-    rows = LU_data.layout.shape[-2]
+    if LU_data.ndim < 2:
+        shape = tuple(LU_data.shape)
+        raise ShapeError(f"lu_unpack: the shape is {shape}; it must be at least 2-D")
     p = lower = upper = fill_like(LU_data, (0,), 0, LU_data.dtype)
     if unpack_pivots:
-        if orders_by_kernel(LU_pivots, rows):
-            p = _permutation(LU_data, pivot_order(LU_pivots, rows))
-        else:
-            order = _order(LU_pivots, rows)
-            p = back(np.eye(rows)[order].swapaxes(-1, -2), LU_data)
+        _need_pivots("lu_unpack", LU_data, LU_pivots)
+        p = _permutation_by("lu_unpack", LU_data, LU_pivots)
     if unpack_data:
         lower, upper = _triangles(LU_data)
     return PLU(p, lower, upper)
+
+
+def _permutation_by(name: str, factored: Tensor, pivots: Tensor) -> Tensor:
+    """Return P of factors and pivots that fit them."""
+    rows = factored.layout.shape[-2]
+    if orders_by_kernel(pivots, rows):
+        return _permutation(factored, pivot_order(pivots, rows))
+    order = _order(name, pivots, rows)
+    return back(np.eye(rows)[order].swapaxes(-1, -2), factored)
 
 
 def _triangles(both: Tensor) -> tuple[Tensor, Tensor]:
@@ -229,9 +267,15 @@ def lu_solve(
         Which side X is on.
     adjoint : bool, default False
         Whether A^H stands for A.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+        If the pivots are not those of `lu_factor`.
     """
     _matrix("lu_solve", LU)
     need_one_dtype("lu_solve", LU=LU, B=B)
+    _need_pivots("lu_solve", LU, pivots)
     if not left:
         across = factors.adjoint(B)
         return factors.adjoint(lu_solve(LU, pivots, across, adjoint=not adjoint))
@@ -240,7 +284,7 @@ def lu_solve(
         order = pivot_order(pivots, size)
         order = expand(order, (*both.layout.shape[:-2], size))
         return _solved_in_order(both, order, side, adjoint)
-    permutation = lu_unpack(LU, pivots).P
+    permutation = _permutation_by("lu_solve", LU, pivots)
     if adjoint:
         both = factors.adjoint(LU)
         half = solve_triangular(both, B, upper=False)
