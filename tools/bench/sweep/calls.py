@@ -7,12 +7,21 @@ files; what shares a form shares a maker.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from .forms import Call, Given, ShapeClass, call, first, mask, other, whole
-
-Make = Callable[[ShapeClass], Call | None]
+from .forms import (
+    Call,
+    Given,
+    Make,
+    ShapeClass,
+    call,
+    first,
+    mask,
+    operand,
+    other,
+    whole,
+)
+from .linear_algebra_calls import LINEAR_ALGEBRA
 
 
 def _matrix(make: Make) -> Make:
@@ -24,49 +33,6 @@ def _some(names: str, make: Make) -> Make:
     """Keep some classes."""
     kept = names.split()
     return lambda form: make(form) if form.name in kept else None
-
-
-def _sizes(form: ShapeClass) -> tuple[int, ...] | None:
-    """Return batch and order of square matrices."""
-    return {
-        "contiguous": form.pick((512,), (48,)),
-        "tiny": (4,),
-        "odd": form.pick((137,), (21,)),
-        "batched": form.pick((256, 32), (8, 8)),
-    }.get(form.name)
-
-
-def _square(*kinds: str, kind: str = "regular") -> Make:
-    """Return the entry of a function of square matrices; `kinds` are further ones."""
-
-    def make(form: ShapeClass) -> Call | None:
-        sizes = _sizes(form)
-        if sizes is None:
-            return None
-        shape = (*sizes, sizes[-1])
-        given = [
-            Given(shape, kind=each, seed=seed)
-            for seed, each in enumerate((kind, *kinds))
-        ]
-        return call(*given)
-
-    return make
-
-
-def _power(form: ShapeClass) -> Call | None:
-    """Return the arguments of `matrix_power`."""
-    found = _square()(form)
-    return None if found is None else call(found.args[0], 3)
-
-
-def _reflections(form: ShapeClass) -> Call | None:
-    """Return the arguments of `householder_product`: vectors and their factors."""
-    sizes = _sizes(form)
-    if sizes is None:
-        return None
-    # Short vectors, as products of reflections that stretch overflow.
-    vectors = Given((*sizes, sizes[-1]), -0.05, 0.05)
-    return call(vectors, Given(sizes, 0.5, 1.0, seed=1))
 
 
 def products(form: ShapeClass) -> tuple[int, int, int]:
@@ -201,10 +167,14 @@ def _unwave(form: ShapeClass) -> Call | None:
         return None
     window = 64 if form.name == "tiny" else form.pick(1024, 256)
     frames = 9 if form.name == "tiny" else form.pick(513, 65)
-    spectrum = Given((2, window // 2 + 1, frames), dtype="complex64")
-    return call(
-        spectrum, window, window // 4, window=Given((window,), 0.5, 0.9, seed=1)
-    )
+    weights = Given((window,), 0.5, 0.9, "float32", seed=1)
+    spectrum = Given((2, window // 2 + 1, frames))
+    return call(spectrum, window, window // 4, window=weights)
+
+
+def _triples(form: ShapeClass) -> Call | None:
+    """Return the arguments of `cross`."""
+    return call(*(Given((form.count // 3, 3), seed=seed) for seed in range(2)), dim=-1)
 
 
 def _points(form: ShapeClass) -> tuple[Given, Given] | None:
@@ -275,8 +245,6 @@ CALLS: dict[str, Make] = {
             Given((f.pick(64, 16), 16)), Given((f.pick(64, 16), 32), seed=1)
         ),
     ),
-    "matrix_power": _power,
-    "linalg.matrix_power": _power,
     "int_mm": lambda f: call(
         *(replace(each, dtype="int8", low=-9, high=9) for each in _factors(f))
     ),
@@ -322,9 +290,12 @@ CALLS: dict[str, Make] = {
     "constant_pad_nd": lambda f: call(first(f), (1, 2)),
     "pad": lambda f: call(first(f), (1, 2)),
     "chunk": lambda f: call(first(f), 4),
-    "cross": lambda f: call(
-        Given((f.count // 3, 3)), Given((f.count // 3, 3), seed=1), -1
-    ),
+    "cross": _triples,
+    "linalg.cross": _triples,
+    "clamp": lambda f: call(first(f), -0.5, 0.5),
+    "logsumexp": lambda f: call(first(f), -1),
+    "addcmul": lambda f: call(*(operand(f, n, None, None) for n in range(3)), value=2),
+    "addcdiv": lambda f: call(*(operand(f, n, 0.1, 0.9) for n in range(3)), value=2),
     "diag": _matrix(lambda f: call(first(f))),
     "diag_embed": _some(
         "contiguous tiny odd", lambda f: call(Given((f.pick(64, 4), f.pick(512, 99))))
@@ -542,39 +513,7 @@ CALLS: dict[str, Make] = {
     "fft.fftshift": _spectra(),
     "fft.ifftshift": _spectra(),
     "fft.hfft": _spectra(True),
-    # Linear algebra.
-    **{
-        name: _square()
-        for name in (
-            "slogdet inverse linalg.inv linalg.inv_ex pinverse linalg.pinv"
-            " linalg.lu linalg.lu_factor linalg.lu_factor_ex linalg.slogdet"
-            " linalg.eig linalg.eigvals linalg.qr qr linalg.svd svd nuclear_norm"
-            " linalg.svdvals linalg.matrix_rank linalg.cond".split()
-        )
-    },
-    "det": _square(kind="unit"),
-    "linalg.det": _square(kind="unit"),
-    "logdet": _square(kind="definite"),
-    "cholesky": _square(kind="definite"),
-    "linalg.cholesky": _square(kind="definite"),
-    "linalg.cholesky_ex": _square(kind="definite"),
-    "cholesky_inverse": _square(kind="lower"),
-    "cholesky_solve": _square("lower"),
-    "linalg.solve": _square("uniform"),
-    "linalg.solve_ex": _square("uniform"),
-    "linalg.solve_triangular": lambda f: (
-        None
-        if (found := _square("uniform", kind="upper")(f)) is None
-        else Call(found.args, {"upper": True})
-    ),
-    "triangular_solve": _square("upper", kind="uniform"),
-    "linalg.householder_product": _reflections,
-    "linalg.eigh": _square(kind="definite"),
-    # The gradient is of eigenvectors, which are as uncertain as values are close.
-    "linalg.eigvalsh": _square(kind="separate"),
-    "linalg.matrix_exp": _square(kind="uniform"),
-    "matrix_exp": _square(kind="uniform"),
-    "linalg.lstsq": _square("uniform"),
+    **LINEAR_ALGEBRA,
     "linalg.matrix_norm": lambda f: call(first(f)) if len(f.shape) > 1 else None,
     "linalg.vecdot": lambda f: call(first(f), _source(f)),
     # As many powers as the last dimension has elements are too many for a device.
@@ -644,9 +583,7 @@ OPTIONS: dict[str, Options] = {
         )
         for name, make in CALLS.items()
         if name.startswith("linalg.")
-        or name
-        in "det logdet slogdet inverse pinverse cholesky qr svd nuclear_norm matrix_exp"
-        " cholesky_inverse cholesky_solve triangular_solve".split()
+        or (name in LINEAR_ALGEBRA and name != "matrix_power")
     },
     "acosh": Options(1.1, 3),
     # PyTorch 2.13 gives the replaced elements the gradient, and the others none.

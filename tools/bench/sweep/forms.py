@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,7 +91,10 @@ class Given:
         4097 also as float16), "permutation" (of whole numbers), "definite" (symmetric
         positive matrices), "separate" (those whose eigenvalues are evenly spaced),
         "regular" (matrices far from singular), "unit" (those whose determinants are
-        neither large nor small) or "lower" and "upper" (triangles of those).
+        neither large nor small) or "lower" and "upper" (triangles of those). Of whole
+        numbers: "starts" and "ends" (of as many parts up to `high`), "places" (in each
+        image, one of `high` neighbours for each element) and "labels" (some different
+        ones below `high`, then -1).
     seed : int
         Tensors of one description differ by it.
     """
@@ -110,6 +114,10 @@ class Call:
 
     args: tuple[Any, ...]
     keywords: dict[str, Any] = field(default_factory=dict)
+
+
+Make = Callable[[ShapeClass], Call | None]
+"""How a function's arguments follow from a shape class; None if it says nothing."""
 
 
 def call(*args: Any, **keywords: Any) -> Call:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .calls import Make, products
-from .forms import Call, Given, ShapeClass, call, first, whole
+from .calls import products
+from .forms import Call, Given, Make, ShapeClass, call, first, whole
 
 
 def _images(form: ShapeClass) -> tuple[int, int, int, int] | None:
@@ -191,6 +191,101 @@ def _grid(form: ShapeClass) -> Call | None:
     )
 
 
+def _sampler(form: ShapeClass) -> Call | None:
+    """Return the arguments of `grid_sampler`: bilinear, with zeros outside."""
+    if (found := _grid(form)) is None:
+        return None
+    return call(*found.args, 0, 0, False)
+
+
+def _affine(form: ShapeClass) -> Call | None:
+    if (shape := _images(form)) is None:
+        return None
+    return call(Given((shape[0], 2, 3)), shape, False)
+
+
+def _time_first(form: ShapeClass) -> Call | None:
+    """Return the arguments of `conv_tbc`: steps, batch, channels."""
+    if (shape := _images(form)) is None:
+        return None
+    batch, channels, height, width = shape
+    return call(
+        Given((height * width, batch, channels)),
+        Given((3, channels, channels), seed=1),
+        Given((channels,), seed=2),
+        1,
+    )
+
+
+def _unpool(dims: int) -> Make:
+    """Return the entry of what puts the largest of windows of 2 back."""
+
+    def make(form: ShapeClass) -> Call | None:
+        if (shape := _images(form)) is None:
+            return None
+        volume = _volume(shape, dims)
+        places = Given(volume, 0, 2**dims, "int64", kind="places")
+        return call(Given(volume), places, 2)
+
+    return make
+
+
+def _groups(form: ShapeClass) -> Call | None:
+    """Return rows of groups, and their matrices; a batch is given without ends."""
+    sizes = {
+        "contiguous": form.pick((8, 8192, 1024, 1024), (4, 256, 64, 64)),
+        "tiny": (2, 32, 16, 16),
+        "rows": form.pick((64, 65536, 128, 128), (8, 1024, 32, 32)),
+        "batched": form.pick((64, 512, 256, 512), (4, 32, 32, 32)),
+    }.get(form.name)
+    if sizes is None:
+        return None
+    count, rows, inner, columns = sizes
+    matrices = Given((count, inner, columns), seed=1)
+    if form.name == "batched":
+        return call(Given((count, rows, inner)), matrices)
+    return call(
+        Given((rows, inner)),
+        matrices,
+        offs=Given((count,), 0, rows, "int32", kind="ends"),
+    )
+
+
+def _heads(form: ShapeClass) -> Call | None:
+    """Return the arguments of `multi_head_attention_forward` of a sequence itself."""
+    sizes = {
+        "contiguous": form.pick((512, 16, 512, 8), (32, 2, 32, 4)),
+        "tiny": (8, 2, 16, 2),
+        "odd": form.pick((333, 7, 480, 6), (33, 3, 24, 3)),
+        "batched": form.pick((64, 256, 256, 4), (8, 16, 16, 2)),
+    }.get(form.name)
+    if sizes is None:
+        return None
+    steps, batch, width, heads = sizes
+    x = Given((steps, batch, width))
+    weights = Given((3 * width, width), -0.1, 0.1, seed=1), Given((3 * width,), seed=2)
+    out = Given((width, width), -0.1, 0.1, seed=3), Given((width,), seed=4)
+    return call(
+        *(x, x, x, width, heads, *weights, None, None, False, 0.0, *out),
+        need_weights=False,
+    )
+
+
+def _labels(form: ShapeClass) -> Call | None:
+    """Return the arguments of `multilabel_margin_loss`: some classes of each row."""
+    if (found := _pair(form)) is None or form.name == "columns":
+        return None
+    some = Given(form.shape, 0, min(form.shape[-1], 4), "int64", kind="labels")
+    return call(found.args[0], some)
+
+
+def _channels_quantized(form: ShapeClass) -> Call | None:
+    if (shape := _images(form)) is None:
+        return None
+    scales = Given(shape[1:2], 0.05, 0.2, "float32", seed=1)
+    return call(Given(shape), scales, whole(shape[1], below=5, dtype="int32"), 1, 0, 9)
+
+
 def _columns(form: ShapeClass) -> Call | None:
     """Return the arguments of what folds columns of patches."""
     if (shape := _images(form)) is None:
@@ -215,10 +310,10 @@ LAYERS: dict[str, Make] = {
     **{f"adaptive_avg_pool{dims}d": _pool(dims, 5) for dims in (1, 2, 3)},
     **{f"adaptive_max_pool{dims}d": _pool(dims, 5) for dims in (1, 2, 3)},
     **{f"adaptive_max_pool{dims}d_with_indices": _pool(dims, 5) for dims in (1, 2, 3)},
-    **{f"fractional_max_pool{dims}d": _pool(dims, 2, 3) for dims in (2, 3)},
-    **{
-        f"fractional_max_pool{dims}d_with_indices": _pool(dims, 2, 3) for dims in (2, 3)
-    },
+    "fractional_max_pool2d": _pool(2, 2, 3),
+    "fractional_max_pool2d_with_indices": _pool(2, 2, 3),
+    "fractional_max_pool3d": _pool(3, 2, (2, 3, 3)),
+    "fractional_max_pool3d_with_indices": _pool(3, 2, (2, 3, 3)),
     **{f"dropout{dims}d": _pool(dims) for dims in (1, 2, 3)},
     "feature_dropout": _pool(2, 0.5, True),
     "feature_alpha_dropout": _pool(2, 0.5, True),
@@ -233,6 +328,17 @@ LAYERS: dict[str, Make] = {
     "fold": _columns,
     "col2im": _columns,
     "grid_sample": _grid,
+    "grid_sampler": _sampler,
+    "affine_grid": _affine,
+    "affine_grid_generator": _affine,
+    "conv_tbc": _time_first,
+    **{f"max_unpool{dims}d": _unpool(dims) for dims in (1, 2, 3)},
+    "grouped_mm": _groups,
+    "multi_head_attention_forward": _heads,
+    "elu": lambda form: call(first(form), 0.5),
+    "multilabel_margin_loss": _labels,
+    "fake_quantize_per_tensor_affine": lambda form: call(first(form), 0.1, 5, 0, 9),
+    "fake_quantize_per_channel_affine": _channels_quantized,
     "batch_norm": _norm("weight", "bias", leading=(None, None), training=True),
     "instance_norm": _norm(),
     "group_norm": lambda form: (

@@ -49,7 +49,8 @@ def cases(
 
     Each function runs forward in its first dtype with every shape class (an
     element-wise op with a few, which differ from op to op), in its other dtypes with
-    one class, and both ways with two classes and in float16.
+    one class, and both ways with two classes and in float16. With other arguments than
+    its first ones it runs in its first two dtypes.
 
     Parameters
     ----------
@@ -100,7 +101,8 @@ def _of(
         return
     for rank, name in enumerate(chosen):
         yield 3 * rank, case(name, dtypes[0], FORWARD)
-    for rank, dtype in enumerate(dtypes[1 : 1 if small else 6 if few else 4]):
+    most = 1 if small else 2 if unit.of else 6 if few else 4
+    for rank, dtype in enumerate(dtypes[1:most]):
         name = chosen[(rank + 1) % len(chosen)] if few else chosen[0]
         yield 2 + 3 * rank, case(name, dtype, FORWARD)
     for rank, name in enumerate(chosen[: 1 if small else 2]):

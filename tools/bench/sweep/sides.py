@@ -168,6 +168,8 @@ def values_of(given: Given, dtype: str) -> np.ndarray[Any, Any]:
     if not dtype.startswith(("float", "bfloat", "complex")):
         least = 1 if given.low is None else int(given.low)
         most = 10 if given.high is None else int(given.high)
+        if given.kind in _WHOLE:
+            return _WHOLE[given.kind](shape, most, rng)
         numbers = rng.integers(least, max(most, least + 1), min(count, _BLOCK))
         return np.resize(numbers, shape)
     low = -0.95 if given.low is None else given.low
@@ -180,6 +182,42 @@ def values_of(given: Given, dtype: str) -> np.ndarray[Any, Any]:
     if given.kind == "distinct":
         return _distinct(values, rng, -2 if given.layout == "transposed" else -1)
     return _special(values, given.kind)
+
+
+def _ends(
+    shape: tuple[int, ...], most: int, rng: np.random.Generator
+) -> np.ndarray[Any, Any]:
+    """Return where parts of about one length end; the last one ends with the whole."""
+    return np.arange(1, shape[0] + 1) * most // shape[0]
+
+
+def _starts(
+    shape: tuple[int, ...], most: int, rng: np.random.Generator
+) -> np.ndarray[Any, Any]:
+    """Return where parts of about one length start; the last one starts at `most`."""
+    return np.arange(shape[0]) * most // max(shape[0] - 1, 1)
+
+
+def _places(
+    shape: tuple[int, ...], most: int, rng: np.random.Generator
+) -> np.ndarray[Any, Any]:
+    """Return a place for each element of images, each among its own."""
+    size = int(np.prod(shape[2:]))
+    found = np.arange(size) * most + rng.integers(0, most, size)
+    return np.broadcast_to(found.reshape(shape[2:]), shape).copy()
+
+
+def _some_labels(
+    shape: tuple[int, ...], most: int, rng: np.random.Generator
+) -> np.ndarray[Any, Any]:
+    """Return the labels of rows, and -1 for the rest."""
+    found = np.full(shape, -1)
+    found[..., :most] = rng.permutation(shape[-1])[:most]
+    return found
+
+
+_WHOLE = {"starts": _starts, "ends": _ends, "places": _places, "labels": _some_labels}
+"""Kinds of whole numbers that are not drawn one by one."""
 
 
 def _distinct(

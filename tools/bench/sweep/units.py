@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -21,12 +21,21 @@ from ...from_pytorch import collected
 from .calls import CALLS, OPTIONS, Options
 from .creation import CREATION
 from .forms import Call, Given, ShapeClass, call, first, operand, other
+from .further_calls import FURTHER, Further
 from .layer_calls import LAYERS
 
 SPACES = ("nn.functional", "torch", "special", "linalg", "fft")
 """Namespaces of PyTorch, in the order in which a name is looked for."""
 
-PEERS = {
+
+def _plain_linear_cross_entropy(
+    torch: Any, x: Any, weight: Any, target: Any, **keywords: Any
+) -> Any:
+    """Return what PyTorch 2.11 has no function for: the loss of a product."""
+    return torch.nn.functional.cross_entropy(x @ weight.T, target, **keywords)
+
+
+PEERS: Mapping[str, str | Callable[..., Any]] = {
     "gelu_exact": "nn.functional.gelu",
     "log_sigmoid": "nn.functional.logsigmoid",
     "copy": "clone",
@@ -36,6 +45,8 @@ PEERS = {
     "col2im": "nn.functional.fold",
     "im2col": "nn.functional.unfold",
     "int_mm": "_int_mm",
+    "einsum": "einsum",
+    "linear_cross_entropy": _plain_linear_cross_entropy,
 }
 """Where PyTorch has what is called otherwise here, or is no function of its own."""
 
@@ -85,17 +96,23 @@ class SweptFunction:
         PyTorch has none.
     op : Op or None
         The op, where the function is one.
+    of : SweptFunction or None
+        The same with its first arguments, where these are others.
+    further : mapping, callable or None
+        These arguments, see `further_calls`.
     """
 
     name: str
     function: Callable[..., Any]
     peer: str | Callable[..., Any] | None
     op: Op[..., Any] | None
+    of: SweptFunction | None = None
+    further: Further | None = None
 
     @property
     def options(self) -> Options:
         """What differs for it."""
-        return OPTIONS.get(self.name, Options())
+        return OPTIONS.get(self.of.name if self.of else self.name, Options())
 
     def arguments(self, form: ShapeClass) -> Call | None:
         """Return the arguments for a shape class, None where it says nothing.
@@ -105,8 +122,13 @@ class SweptFunction:
         UnknownArgumentsError
             If they are neither in the tables nor to be made from the signature.
         """
-        make = CALLS.get(self.name) or LAYERS.get(self.name)
-        if make is not None:
+        if self.of is not None and isinstance(self.further, Mapping):
+            found = self.of.arguments(form)
+            if found is None:
+                return None
+            return Call(found.args, {**found.keywords, **self.further})
+        make = self.further or CALLS.get(self.name) or LAYERS.get(self.name)
+        if callable(make):
             return make(form)
         if self.op is not None and self.op.is_elementwise:
             return _elementwise(self.op, form, self.options)
@@ -116,6 +138,8 @@ class SweptFunction:
         """Return the dtypes that it is tried with, the first one for every class."""
         if self.options.dtypes is not None:
             return self.options.dtypes
+        if self.of is not None:
+            return self.of.dtypes()
         op = self.op or REGISTRY.get(self.name)
         if op is None:
             return ("float32", "float16", "bfloat16", "int64")
@@ -168,6 +192,11 @@ def units() -> dict[str, SweptFunction]:
     for name, op in REGISTRY.items():
         if name not in found and op.is_elementwise and id(op) not in seen:
             found[name] = SweptFunction(name, op, PEERS.get(name) or None, op)
+    for name, labels in FURTHER.items():
+        base = found[name]
+        for label, further in labels.items():
+            title = f"{name}({label})"
+            found[title] = replace(base, name=title, of=base, further=further)
     return found
 
 
