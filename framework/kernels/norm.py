@@ -321,13 +321,27 @@ def layer_norm_dx_dispatch(call: LayerNormGradCall) -> Dispatch:
 
 def layer_norm_dgamma_dispatches(call: LayerNormGradCall) -> list[Dispatch]:
     """Return the dispatches of the column sums, over chunks of rows."""
-    gpu, x, (rows, count) = call.gpu, call.x, call.x.shape
+    names = "incoming", "products", "sums"
+    return _column_sums(call.gpu, call.x, names, {"CENTRED": int(call.centred)})
+
+
+def _column_sums(
+    gpu: DeviceInfo,
+    x: StridedSpec,
+    names: tuple[str, str, str],
+    constants: Mapping[str, int],
+) -> list[Dispatch]:
+    """Return the dispatches of column sums over chunks of rows.
+
+    `names` are those of the incoming gradient, and of the sums of products and of it.
+    """
+    rows, count = x.shape[:2]
     need_countable("norm/layer_norm_dgamma", x)
     many = gpu.target.hides_latency
     local = WORKGROUP if many else SOFTWARE_WORKGROUP
     most = COLUMN_INVOCATIONS if many else SOFTWARE_COLUMN_INVOCATIONS
     chunk = min(max(ceil_div(x.numel, most), LEAST_CHUNK), MOST_CHUNK)
-    push: dict[str, Argument] = {"grad": "incoming", "x": "x", "mean": "mean"}
+    push: dict[str, Argument] = {"grad": names[0], "x": "x", "mean": "mean"}
     push |= {"inverse_std": "inverse_std", "count": count, "chunk": chunk}
     targets: tuple[Argument, Argument] = ("mean", "mean")
     passes: list[Dispatch] = []
@@ -337,13 +351,14 @@ def layer_norm_dgamma_dispatches(call: LayerNormGradCall) -> list[Dispatch]:
         size = chunks * count * statistic_dtype(x.dtype).itemsize
         targets = (Scratch("products", size), Scratch("sums", size))
         if chunks == 1:
-            targets = ("products", "sums")
+            targets = names[1:]
         push |= {"rows": rows, "products": targets[0], "sums": targets[1]}
-        constants = {"LOCAL_X": local, "FIRST": int(not passes)}
-        constants |= {"CENTRED": int(call.centred)}
+        size_of = {"LOCAL_X": local, "FIRST": int(not passes)}
         grid, defines = linear_grid(chunks * count, local), storage_defines(x.dtype)
         kernel = "norm/layer_norm_dgamma"
-        passes.append(Dispatch(kernel, grid, dict(push), constants, defines))
+        passes.append(
+            Dispatch(kernel, grid, dict(push), {**size_of, **constants}, defines)
+        )
         if chunks == 1:
             return passes
         rows = chunks
@@ -460,9 +475,20 @@ def shares_channels(gpu: DeviceInfo, x: StridedSpec) -> bool:
     return gpu.target.hides_latency and batch * inner >= least
 
 
+def has_column_channels(gpu: DeviceInfo, x: StridedSpec) -> bool:
+    """Return whether channels are columns, which neighbours should read together.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    x : StridedSpec, shape (batch, channels, inner)
+    """
+    return gpu.target.hides_latency and x.shape[2] == 1 and x.shape[1] > 1
+
+
 def moments_dispatches(gpu: DeviceInfo, x: StridedSpec) -> list[Dispatch]:
     """Return the dispatches of mean and variance of (batch, channels, inner)."""
-    if not shares_channels(gpu, x):
+    if not (has_column_channels(gpu, x) or shares_channels(gpu, x)):
         names = "x", "mean", "variance"
         return [channel_dispatch(gpu, "norm/batch_norm_stats", x, names)]
     batch, _, inner = x.shape
@@ -476,6 +502,9 @@ def channel_sums_dispatches(
     gpu: DeviceInfo, x: StridedSpec, mean: StridedSpec
 ) -> list[Dispatch]:
     """Return the dispatches of the sums of gradients of (batch, channels, inner)."""
+    if has_column_channels(gpu, x):
+        sides = "grad_out", "sum_grad_normalized", "sum_grad"
+        return _column_sums(gpu, x, sides, {"CENTRED": 1, "BY_COLUMN": 1})
     names = "x", "mean", "inverse_std", "sum_grad", "sum_grad_normalized"
     kernel = "norm/batch_norm_vjp"
     whole = channel_dispatch(gpu, kernel, x, names, grad="grad_out")

@@ -56,7 +56,14 @@ QUAD = 4
 """Elements of a vec4 load, and the dtypes that have them."""
 
 COLUMN_KERNEL = "reduce/reduce"
-"""Kernel whose invocations may take four adjacent outputs each."""
+"""Kernel of sums and the like, whose states are merged in one instruction."""
+
+QUADS_OF_STATE = 4
+"""vec4 loads of an invocation of other kernels, where that leaves enough of them: they
+merge states in shared memory."""
+
+ENOUGH_INVOCATIONS = 1024
+"""For each multiprocessor."""
 
 LEAST_COLUMNS, LEAST_FOR_COLUMNS = 32, 1 << 23
 """Outputs, and elements, from which they do: sums of (8192, 3072) of two bytes took
@@ -286,9 +293,7 @@ def reduce_dispatches(
     outputs, count = math.prod(kept.shape), math.prod(reduced.shape)
     if wanted is None and not other and has_uniform_runs(gpu, x, kept, reduced):
         return _with_uniform_loads(gpu, reduction, kept, count)
-    by_columns = reduction.kernel == COLUMN_KERNEL and has_column_quads(
-        gpu, x, kept, reduced
-    )
+    by_columns = has_column_quads(gpu, x, kept, reduced)
     side = output_tile(gpu, kept, reduced, by_columns)[1]
     groups = ceil_div(outputs, side * (QUAD if by_columns else 1))
     # Of vec4 loads a chunk has as many as of others.
@@ -452,19 +457,25 @@ def sum_rows(
 
 
 def group_tile(
-    gpu: DeviceInfo, outputs: int, count: int, side_by_side: bool, side: int = SIDE
+    gpu: DeviceInfo,
+    outputs: int,
+    count: int,
+    side_by_side: bool,
+    side: int = SIDE,
+    each: int = QUAD,
 ) -> tuple[int, int, int]:
     """Return invocations per output, outputs per workgroup, 1 if those are adjacent.
 
-    The invocations of an output share its `count` elements; neighbours take adjacent
-    elements, so that loads are coalesced: those of `side` outputs, at least.
+    The invocations of an output share its `count` elements, at least `each` of them;
+    neighbours take adjacent elements, so that loads are coalesced: those of `side`
+    outputs, at least.
     """
     few = outputs < SOFTWARE_WORKGROUP and count >= 8
     if not gpu.target.hides_latency and not few:
         return 1, SOFTWARE_WORKGROUP, int(side_by_side)
     size = sharing_workgroup(gpu)
     most = size // min(side, size, _power_of_two(outputs)) if side_by_side else size
-    group = min(_power_of_two(max(1, count // 4)), most)
+    group = min(_power_of_two(max(1, count // each)), most)
     return group, size // group, int(side_by_side)
 
 
@@ -494,12 +505,18 @@ def output_tile(
     reduced: Collapsed,
     by_columns: bool = False,
     side: int = SIDE,
+    loads: int = 1,
 ) -> tuple[int, int, int]:
-    """Return the `group_tile` of these dimensions, `by_columns` of four outputs."""
+    """Return the `group_tile` of these dimensions, `by_columns` of four outputs.
+
+    An invocation has so many vec4 `loads` of rows, where that leaves enough of them.
+    """
     outputs, count = math.prod(kept.shape), math.prod(reduced.shape)
     side_by_side = kept.strides[0][-1] == 1 and outputs > 1
+    enough = ENOUGH_INVOCATIONS * model_of(gpu).multiprocessors
+    each = QUAD * loads if outputs * count >= QUAD * loads * enough else QUAD
     outputs //= QUAD if by_columns else 1
-    return group_tile(gpu, outputs, count, side_by_side, side)
+    return group_tile(gpu, outputs, count, side_by_side, side, each)
 
 
 def _power_of_two(value: int) -> int:
@@ -519,7 +536,9 @@ def _dispatch(
 ) -> Dispatch:
     outputs = math.prod(kept.shape)
     by_columns = "COLUMN_QUADS" in step.defines
-    tile = output_tile(gpu, kept, reduced, by_columns, side)
+    stateful_rows = "QUADS" in step.defines and kernel != COLUMN_KERNEL
+    loads = QUADS_OF_STATE if stateful_rows else 1
+    tile = output_tile(gpu, kept, reduced, by_columns, side, loads)
     group, per_workgroup, side_by_side = tile
     count = math.prod(reduced.shape)
     check_rounds(gpu, kernel, ceil_div(count, group * chunks))

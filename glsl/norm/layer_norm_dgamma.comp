@@ -1,10 +1,12 @@
-// Layer norm gradients by weight and bias (dgamma, dbeta): column sums over rows
+// Gradients of a norm by weight and bias (dgamma, dbeta): column sums over rows
 // grid    one invocation per chunk of rows and column, linear
 // in      FIRST: grad, x (rows, count) T; mean, if CENTRED, and inverse_std (rows) of
-//         ACC; otherwise partial_products, partial_sums of an earlier pass
+//         ACC, or (count) if BY_COLUMN; otherwise partial_products, partial_sums of an
+//         earlier pass
 // out     products: of grad * (x - mean) * inverse_std; sums: of grad; both (chunks,
 //         count) of ACC
-// consts  FIRST: of the passes; CENTRED: as in norm/layer_norm.comp
+// consts  FIRST: of the passes; CENTRED: as in norm/layer_norm.comp; BY_COLUMN: batch
+//         norm, whose statistics are of columns
 // source  derivative of norm/layer_norm.comp, summed in a fixed order
 // lint    scalar-load: neighbours take neighbouring columns
 #version 460
@@ -14,6 +16,7 @@
 
 layout(constant_id = 3) const uint CENTRED = 1;
 layout(constant_id = 4) const uint FIRST = 1;
+layout(constant_id = 5) const uint BY_COLUMN = 0;
 
 layout(push_constant, std430) uniform Push {
     In grad;
@@ -41,6 +44,11 @@ void main() {
     if (first >= rows && number > 0) return;
 
     ACC product = ACC(0), sum = ACC(0);
+    ACC mean = ACC(0), inverse_std = ACC(1);
+    if (FIRST != 0 && BY_COLUMN != 0) {
+        mean = means.at[column];
+        inverse_std = inverse_stds.at[column];
+    }
     uint end = min(first + chunk, rows);
     for (uint row = first; row < end; ++row) {
         uint at = row * count + column;
@@ -49,10 +57,12 @@ void main() {
             sum += partial_sums.at[at];
             continue;
         }
-        ACC mean = ACC(0);
-        if (CENTRED != 0) mean = means.at[row];
+        if (BY_COLUMN == 0) {
+            if (CENTRED != 0) mean = means.at[row];
+            inverse_std = inverse_stds.at[row];
+        }
         ACC value = load(grad, at);
-        product = fma(value, (load(x, at) - mean) * inverse_stds.at[row], product);
+        product = fma(value, (load(x, at) - mean) * inverse_std, product);
         sum += value;
     }
     push.products.at[invocation] = product;

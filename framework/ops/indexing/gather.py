@@ -51,11 +51,10 @@ from ...kernels.row_copy import (
 from ...kernels.scatter import Range, place_ranges
 from ..elementwise.binary import add
 from ..elementwise.cast import cast
-from ..elementwise.compare import eq, where
 from ..elementwise.complex_numbers import by_parts
 from ..elementwise.unary import lazy_copy
-from ..reduce.common import as_dtype_of, in_storage
-from ..source import arange_like, fill_like
+from ..reduce.common import as_dtype_of, at_places, in_storage
+from ..source import fill_like
 from ..view import expand, flatten, reshape
 from .atomic_scatter import atomic_source, scatter_atomic
 from .row_index import (
@@ -133,13 +132,9 @@ def _gradient_of_taken(
 
 
 def _placed(grad: Tensor, index: Tensor, shape: Shape, from_end: bool) -> Tensor:
-    """Return one element of each line where its index is, and zeros elsewhere.
-
-    So it joins the kernels that read it, as those of a loss that takes labels' scores.
-    """
+    """Return one element of each line where its index is, and zeros elsewhere."""
     rows = flat_offsets(flatten(index), shape[1], UNCHECKED, from_end)
-    numbers = arange_like(grad, (shape[1], 1), 0, 1, int32)
-    return where(eq(numbers, reshape(rows, grad.layout.shape)), grad, 0.0)
+    return at_places(grad, reshape(rows, grad.layout.shape), shape, 1)
 
 
 @_take.reference

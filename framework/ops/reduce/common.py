@@ -20,8 +20,9 @@ from ...base.shape import Layout, Shape, TensorSpec
 from ...dispatch.declare import composite
 from ...kernels.reduce import MAX_DIMS, split_dims
 from ..elementwise.cast import cast
+from ..elementwise.compare import eq, where
 from ..elementwise.unary import copy
-from ..source import fill_like
+from ..source import arange_like, fill_like
 from ..view import permute
 
 if TYPE_CHECKING:
@@ -38,6 +39,26 @@ def whole_dtype(x: Tensor) -> DType:
     device = x.device
     narrow = isinstance(device, GpuDevice) and not device.gpu.info.shader_int64
     return int32 if narrow else int64
+
+
+def at_places(grad: Tensor, places: Tensor, shape: Shape, dim: int) -> Tensor:
+    """Return one element of each line along `dim` where its place is, and zeros.
+
+    An element-wise op, so that it joins the kernels that read it.
+
+    Parameters
+    ----------
+    grad : Tensor
+        Of size 1 along `dim`.
+    places : Tensor of int32 or int64, of the shape of `grad`
+    shape : tuple of int
+        Of the result.
+    dim : int
+        From the first, at least 0.
+    """
+    along = (shape[dim], *(1,) * (len(shape) - dim - 1))
+    numbers: Tensor = arange_like(grad, along, 0, 1, places.dtype)
+    return where(eq(numbers, places), grad, 0.0)
 
 
 def place_dtype(x: Tensor) -> DType:

@@ -25,13 +25,13 @@ from ...kernels.shader_types import place_defines
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, maximum, minimum, ne
 from ..elementwise.unary import lazy_copy
-from ..indexing.scatter import scatter
 from ..movement.concat import stack
 from ..source import fill_like
 from ..view import reshape
 from .common import (
     as_dtype_of,
     as_places,
+    at_places,
     empty_result,
     in_storage,
     need_elements,
@@ -535,8 +535,7 @@ def _min_kernel(
 def _chosen_vjp(
     grad: Tensor, indices: Tensor, x_spec: TensorSpec, dims: tuple[int, ...]
 ) -> Tensor:
-    zeros = fill_like(grad, x_spec.shape, 0, x_spec.dtype)
-    return scatter(zeros, dims[0], indices, grad)
+    return at_places(grad, indices, x_spec.shape, dims[0])
 
 
 @_max.reference

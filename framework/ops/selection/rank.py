@@ -33,12 +33,12 @@ from ..elementwise.compare import (
     where,
 )
 from ..elementwise.unary import lazy_copy
-from ..indexing.gather import store_rows
 from ..indexing.scatter import gather
 from ..movement.slice import narrow, select
 from ..reduce.common import (
     as_dtype_of,
     as_places,
+    at_places,
     in_storage,
     place_dtype,
     stored_places,
@@ -81,11 +81,8 @@ def _rank_kernel(
 
 @_rank.vjp
 def _rank_vjp(grad: Tensor, indices: Tensor, x_spec: TensorSpec) -> Tensor:
-    lines, count = x_spec.shape
-    zeros = fill_like(grad, (lines, count, 1), 0, x_spec.dtype)
-    shape = lines, 1, 1
-    out = store_rows(zeros, reshape(indices, shape), reshape(grad, shape))
-    return reshape(out, (lines, count))
+    one = x_spec.shape[0], 1
+    return at_places(reshape(grad, one), reshape(indices, one), x_spec.shape, 1)
 
 
 @_rank.reference

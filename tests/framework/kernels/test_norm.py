@@ -94,6 +94,18 @@ def test_short_channels_have_small_workgroups(
     assert found.constants["LOCAL_X"] == max(invocations, discrete.subgroup_size)
 
 
+def test_channels_that_are_columns(discrete: DeviceInfo) -> None:
+    x, mean = channels(4096, 512, 1), channels(512)
+    kernels = {
+        each.kernel
+        for each in (
+            *norm.moments_dispatches(discrete, x),
+            *norm.channel_sums_dispatches(discrete, x, mean),
+        )
+    }
+    assert kernels == {"reduce/variance", "norm/layer_norm_dgamma"}
+
+
 def test_software_reduces_a_channel_in_a_workgroup(discrete: DeviceInfo) -> None:
     software = dataclasses.replace(discrete, kind="software")
     x = channels(1, 2, 1 << 17)
@@ -102,7 +114,11 @@ def test_software_reduces_a_channel_in_a_workgroup(discrete: DeviceInfo) -> None
 
 
 @pytest.mark.parametrize(
-    "shape", [(3, 2, 16_384), (1, 3, 70_001), (7, 5, 12), (9, 40, 13), (1, 3, 2048)]
+    "shape",
+    [
+        *[(3, 2, 16_384), (1, 3, 70_001), (7, 5, 12), (9, 40, 13), (1, 3, 2048)],
+        *[(300, 40, 1), (5000, 3, 1)],
+    ],
 )
 def test_channels_sum_up(shape: tuple[int, ...], quads: GpuDevice) -> None:
     grad, x = (draw(*shape, seed=k) + k for k in range(2))

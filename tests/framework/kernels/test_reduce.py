@@ -224,6 +224,29 @@ def test_four_elements_at_a_time(
         np.testing.assert_allclose(found, wide.var(1, ddof=1), rtol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(33, 256), (5, 1000), (70, 16)])
+def test_invocations_have_several_loads_of_many_rows(
+    shape: tuple[int, int], quads: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info, (_, count) = quads.gpu.info, shape
+    kernel = stateful("reduce/minmax", float32, 2, {}, {})
+
+    def group() -> int:
+        (only,) = reduce_dispatches(info, kernel, placed(shape), (1,), 1)
+        return int(only.constants["GROUP"])
+
+    usual = group()
+    monkeypatch.setattr(reduce, "ENOUGH_INVOCATIONS", 0)
+    assert group() == max(1, usual // reduce.QUADS_OF_STATE)
+    assert group() * 16 <= count
+    data = np.random.default_rng(0).integers(-40, 40, shape).astype(np.float32)
+    x = fw.tensor(data, device=quads)
+    np.testing.assert_array_equal(x.argmax(1).numpy(), data.argmax(1))
+    for found, wanted in zip(x.aminmax(dim=1), (data.min(1), data.max(1))):
+        np.testing.assert_array_equal(found.numpy(), wanted)
+    np.testing.assert_allclose(ops.var(x, 1).numpy(), data.var(1, ddof=1), rtol=1e-5)
+
+
 def test_transposed_tensors_are_reduced_in_the_order_of_memory(
     device: vkbackend.Device,
 ) -> None:
@@ -300,6 +323,12 @@ def test_four_adjacent_outputs_at_a_time(
             np.testing.assert_allclose(total, wide.sum(dims), rtol=rtol, atol=0.5)
         np.testing.assert_array_equal(x.amax(0).numpy(), data.max(0))
         np.testing.assert_array_equal(x.any(0).numpy(), data.any(0))
+        np.testing.assert_array_equal(x.argmin(0).numpy(), data.argmin(0))
+        for found, wanted in zip(x.aminmax(dim=0), (data.min(0), data.max(0))):
+            np.testing.assert_array_equal(found.numpy(), wanted)
+        if dtype == "float32":
+            spread = ops.var(x, rows).numpy()
+            np.testing.assert_allclose(spread, wide.var(rows, ddof=1), rtol=1e-5)
         parts = x.sum(0), x.sum(rows), (x * 0.1).sum(0), x.count_nonzero(0)
         answers.append([each.numpy().tobytes() for each in parts])
     assert answers[1:] == answers[:1] * 3
