@@ -238,6 +238,9 @@ CALLS: dict[str, Make] = {
     ),
     "tensordot": lambda f: call(*_factors(f), 1),
     "chain_matmul": lambda f: call(*_factors(f), Given((products(f)[2], 16), seed=2)),
+    "linalg.multi_dot": lambda f: call(
+        [*_factors(f), Given((products(f)[2], 16), seed=2)]
+    ),
     "einsum": lambda f: call("ij,jk->ik", *_factors(f)),
     "kron": _some(
         "contiguous tiny odd",
@@ -517,7 +520,7 @@ CALLS: dict[str, Make] = {
     "linalg.matrix_norm": lambda f: call(first(f)) if len(f.shape) > 1 else None,
     "linalg.vecdot": lambda f: call(first(f), _source(f)),
     # As many powers as the last dimension has elements are too many for a device.
-    "linalg.vander": _some(_DATA + " batched", lambda f: call(first(f), 4)),
+    "linalg.vander": _some(_DATA + " batched", lambda f: call(first(f), N=4)),
 }
 
 

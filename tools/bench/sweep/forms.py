@@ -88,10 +88,11 @@ class Given:
         repeated).
     kind : str
         "uniform", "sorted", "distinct" (no equal ones along the last dimension, up to
-        4097 also as float16), "permutation" (of whole numbers), "definite" (symmetric
-        positive matrices), "separate" (those whose eigenvalues are evenly spaced),
-        "regular" (matrices far from singular), "unit" (those whose determinants are
-        neither large nor small) or "lower" and "upper" (triangles of those). Of whole
+        4097 also as float16), "distinct columns" (the same along the one before it),
+        "permutation" (of whole numbers), "definite" (symmetric positive matrices),
+        "separate" (those whose eigenvalues are evenly spaced), "regular" (matrices far
+        from singular), "unit" (those whose determinants are neither large nor small) or
+        "lower" and "upper" (triangles of those). Of whole
         numbers: "starts" and "ends" (of as many parts up to `high`), "places" (in each
         image, one of `high` neighbours for each element) and "labels" (some different
         ones below `high`, then -1).

@@ -61,7 +61,31 @@ def _several(*arguments: Any, **keywords: Any) -> Make:
     )
 
 
-def _indexed(dim: int, *after: Any, source: bool = False, whole_shape: bool) -> Make:
+def _ranked(*arguments: Any, kind: str = "distinct") -> Make:
+    """Return the entry of a function of a matrix that takes one of equal elements."""
+    return lambda form: (
+        call(Given(form.shape, kind=kind), *arguments)
+        if form.name in _PLAIN and len(form.shape) == 2
+        else None
+    )
+
+
+def _largest_of_bags(form: ShapeClass) -> Call | None:
+    """Return indices of bags of four, and a table, for `embedding_bag`."""
+    if form.name not in ("contiguous", "rows", "odd"):
+        return None
+    count = form.shape[0]
+    table = Given(form.shape, kind="distinct columns")
+    return call(whole(count, 4, below=count), table, mode="max")
+
+
+def _indexed(
+    dim: int,
+    *after: Any,
+    source: bool = False,
+    whole_shape: bool,
+    kind: str = "uniform",
+) -> Make:
     """Return the entry of a function of a tensor, a dimension and indices into it."""
 
     def make(form: ShapeClass) -> Call | None:
@@ -69,6 +93,7 @@ def _indexed(dim: int, *after: Any, source: bool = False, whole_shape: bool) -> 
             return None
         size = form.shape[dim]
         indices = whole(*(form.shape if whole_shape else (size,)), below=size)
+        indices = replace(indices, kind=kind)
         sources = [Given(form.shape, seed=1)] if source else []
         return call(Given(form.shape), dim, indices, *sources, *after)
 
@@ -262,12 +287,12 @@ FURTHER: Mapping[str, Mapping[str, Further]] = {
     },
     "argsort": {"dim=0": _data(dim=0)},
     "topk": {
-        "dim=0": _matrix(4, 0),
-        "smallest": _data(4, -1, False),
-        "k=14": _matrix(14),
+        "dim=0": _ranked(4, 0, kind="distinct columns"),
+        "smallest": _ranked(4, -1, False),
+        "k=14": _ranked(14),
     },
     "median": {"dim=0": _data(0), "of all": _data()},
-    "kthvalue": {"dim=0": _matrix(3, 0)},
+    "kthvalue": {"dim=0": _ranked(3, 0, kind="distinct columns")},
     "quantile": {"dim=0": _matrix(0.3, 0)},
     "flip": {"dim=(0,)": _data((0,)), "two": _data((0, 1))},
     "roll": {"dim=0": _data(3, 0), "two": _data((5, 7), (0, 1)), "flat": _data(3)},
@@ -278,7 +303,9 @@ FURTHER: Mapping[str, Mapping[str, Further]] = {
     "gather": {"dim=0": _indexed(0, whole_shape=True)},
     "scatter_add": {"dim=0": _indexed(0, source=True, whole_shape=True)},
     "index_add": {"dim=0": _indexed(0, source=True, whole_shape=False)},
-    "index_copy": {"dim=0": _indexed(0, source=True, whole_shape=False)},
+    "index_copy": {
+        "dim=0": _indexed(0, source=True, whole_shape=False, kind="permutation")
+    },
     "scatter_reduce": {
         each: _indexed(0, each, source=True, whole_shape=True)
         for each in ("sum", "mean")
@@ -345,7 +372,7 @@ FURTHER: Mapping[str, Mapping[str, Further]] = {
         "9": _lines(256, 4096, 9),
         "1": _lines(512, 4096, 1),
     },
-    "embedding_bag": {"offsets": _bags, "max": {"mode": "max"}},
+    "embedding_bag": {"offsets": _bags, "max": _largest_of_bags},
     "cross_entropy": {
         "smoothing": _labelled(label_smoothing=0.1),
         "rows": _labelled(reduction="none"),

@@ -179,8 +179,9 @@ def values_of(given: Given, dtype: str) -> np.ndarray[Any, Any]:
     if dtype.startswith("complex"):
         return np.asarray(np.resize(drawn, shape) + 1j * np.resize(drawn[::-1], shape))
     values = np.resize(drawn, shape)
-    if given.kind == "distinct":
-        return _distinct(values, rng, -2 if given.layout == "transposed" else -1)
+    if given.kind.startswith("distinct"):
+        turned = (given.layout == "transposed") != (given.kind == "distinct columns")
+        return _distinct(values, rng, -2 if turned else -1)
     return _special(values, given.kind)
 
 

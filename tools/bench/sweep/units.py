@@ -173,11 +173,11 @@ def units() -> dict[str, SweptFunction]:
             if not _is_swept(name, function) or id(function) in seen:
                 continue
             seen.add(id(function))
-            path = name if space == "torch" else f"{space}.{name}"
+            place = name if space == "torch" else f"{space}.{name}"
             op = function if isinstance(function, Op) else REGISTRY.get(title)
             if op is not None and not op.is_elementwise and op is not function:
                 op = None
-            found[title] = SweptFunction(title, function, path, op)
+            found[title] = SweptFunction(title, function, place, op)
     for name, path in PEERS.items():
         function = getattr(fw.ops, name, None) or getattr(fw.Tensor, name, None)
         if path and function is not None and name not in found:

@@ -1,4 +1,4 @@
-"""Reductions over all of what an element-wise op is about to make, in two steps."""
+"""Reductions of what an element-wise op is about to make, in two steps."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ SHAPES = [(96, 520), (3, 40, 17, 25), (3000, 16), (64, 1, 600), (70_000,)]
 CALLS: dict[str, Callable[..., Any]] = {
     "sum": lambda lib, x, y: (x * y).sum(),
     "transposed": lambda lib, x, y: (x.movedim(-1, 0) * y.movedim(-1, 0)).sum(),
-    "amax, transposed": lambda lib, x, y: (x.mT * y.mT).amax(),
+    "amax, transposed": lambda lib, x, y: (x.movedim(0, -1) * y.movedim(0, -1)).amax(),
     "mean": lambda lib, x, y: (x - y).mean(),
     "integers": lambda lib, x, y: ((x * 100).to(lib.int32) * 70001).sum(),
     "amax": lambda lib, x, y: (x * y).amax(),
@@ -65,6 +65,30 @@ def test_as_in_torch(gpu: Any, name: str, shape: tuple[int, ...], dtype: str) ->
         # Sums cancel: their error is one of the terms' sizes.
         size = max(1.0, 1e-3 * x.size, abs(wanted.item()))
         np.testing.assert_allclose(found.item(), wanted.item(), atol=bound * size)
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("shape", [(5, 40_000), (2, 3, 64, 128), (63, 999)])
+def test_few_long_rows(gpu: Any, shape: tuple[int, ...], dtype: str) -> None:
+    rng = np.random.default_rng(len(shape))
+    host = rng.normal(size=shape).astype(dtype)
+    x, y = fw.tensor(host, device=gpu), torch.tensor(host)
+    dims = tuple(range(1 if len(shape) == 2 else 2, len(shape)))
+    for call in (
+        lambda lib, x: lib.linalg.vector_norm(x, float("inf"), dims),
+        lambda lib, x: lib.linalg.vector_norm(x + 1, 3, dims, keepdim=True),
+        lambda lib, x: (x * x).amin(dims),
+        lambda lib, x: (x + 3).mean(dims),
+        lambda lib, x: (x > 0).sum(dims, keepdim=True),
+        lambda lib, x: lib.any(x > 4, -1),
+    ):
+        found, wanted = call(fw, x), call(torch, y.float())
+        assert found.shape == wanted.shape
+        rtol = 2e-5 if dtype == "float32" else 2e-3
+        np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol, 1e-6)
+    names = _names(gpu, lambda: fw.linalg.vector_norm(x, float("inf"), dims))
+    assert len(names) == 2
 
 
 @pytest.mark.device

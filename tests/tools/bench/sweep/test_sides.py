@@ -54,7 +54,26 @@ def test_kinds_of_values() -> None:
     assert values_of(Given((3, 5), layout="expanded"), "float32").shape == (3, 1)
 
 
+def test_kinds_of_whole_numbers() -> None:
+    def made(kind: str, shape: tuple[int, ...], high: int) -> np.ndarray:
+        given = Given(shape, 0, high, "int64", kind=kind)
+        return values_of(given, "int64")
+
+    assert made("starts", (4,), 12).tolist() == [0, 4, 8, 12]
+    assert made("ends", (4,), 12).tolist() == [3, 6, 9, 12]
+    places = made("places", (2, 3, 4, 5), 4)
+    assert places.shape == (2, 3, 4, 5)
+    assert (places.reshape(6, 20) // 4 == np.arange(20)).all()
+    labels = made("labels", (3, 7), 4)
+    assert (labels[:, 4:] == -1).all()
+    assert (np.diff(np.sort(labels[:, :4])) > 0).all()
+    assert labels.min() == -1
+    assert labels.max() < 7
+
+
 def test_values_without_equals() -> None:
+    columns = values_of(Given((9, 3), kind="distinct columns"), "float32")
+    assert (np.diff(np.sort(columns, 0), axis=0) > 0).all()
     for size in (2, 9, 4096):
         rows = values_of(Given((3, size), kind="distinct"), "float16")
         rows = rows.astype(np.float16)
