@@ -204,6 +204,20 @@ INDEXING = {
         scale=20,  # up to a hundred factors
         bad=(row_beyond("prod"),),
     ),
+    "scatter_sum": Case(
+        combining("scatter_sum", "sum", True),
+        SCATTERED,
+        lambda base, index, source: combined(base, index, source, np.add),
+        scale=20,  # up to a hundred terms
+    ),
+    "column_reduce": Case(
+        combining("column_reduce", "max", True),
+        SCATTERED,
+        lambda base, index, source: combined(base, index, source, np.fmax),
+        exact=True,
+        gradient=False,
+        bad=(row_beyond("amax"),),
+    ),
     "scatter_atomic": Case(
         combining("scatter_atomic", "min", True, end=(False,)),
         SCATTERED,

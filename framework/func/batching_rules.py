@@ -431,8 +431,10 @@ def _take(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     "add_rows",
     "add_gathered",
     "scatter_atomic",
+    "column_reduce",
     "scatter_minmax",
     "scatter_product",
+    "scatter_sum",
 )
 def _put(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     return _outer(op, bound, levels, ("base", "source"), bound["source"].shape)

@@ -293,8 +293,9 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
     Notes
     -----
-    Many floats are added on GPUs by atomics, in any order: the last bits of sums may
-    differ between runs, as in PyTorch, unless `use_deterministic_algorithms(True)`.
+    Many floats are added on GPUs by atomics, in any order, unless columns are many and
+    short: the last bits of sums may differ between runs, as in PyTorch, unless
+    `use_deterministic_algorithms(True)`.
     """
     return scatter_along("scatter_add", x, dim, index, src, add_rows)
 

@@ -1,6 +1,7 @@
 """Scatter with a reduction: sum, product, mean or extreme per destination.
 
-Products and extremes are combined by atomics. Where a device has none of a dtype, or
+Where columns are many and short, an invocation reduces each, see `column_reduce`. Else
+products and extremes are combined by atomics. Where a device has none of a dtype, or
 the order of float products is to be fixed, entries are sorted by destination, and a
 segmented scan over distances that double leaves each reduction in the last entry of its
 segment.
@@ -42,6 +43,7 @@ from ..reduce.common import as_dtype_of
 from ..source import fill_like
 from ..view import expand, flatten, reshape
 from .atomic_scatter import atomic_source, scatter_atomic
+from .column_reduce import column_reduce
 from .gather import (
     add_rows,
     put_rows,
@@ -51,7 +53,12 @@ from .gather import (
 from .row_index import INDEX, flat_offsets, readable_index
 from .scatter import as_vector, scatter_along, scatter_slices
 from .scatter import scatter as replaced
-from .segment_sum import GATHERED, SUM_DTYPES, argsort_keys, sum_dtype
+from .segment_sum import (
+    GATHERED,
+    argsort_keys,
+    reduces_columns,
+    sum_dtype,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -255,10 +262,12 @@ def _combined_rows(
     if 0 in source.layout.shape:
         return lazy_copy(base)
     index, dtype = readable_index("scatter_reduce", index), base.dtype
+    rows = base.layout.shape[1]
     if reduce in ("amax", "amin", "prod"):
-        wide = sum_dtype(dtype)
+        by_columns = reduces_columns(source, rows, not include_self)
+        wide = dtype if by_columns else sum_dtype(dtype)
         operation = {"amax": "max", "amin": "min"}.get(reduce, reduce)
-        atomic = _combines_by_atomics(base.device, wide, operation)
+        atomic = not by_columns and _combines_by_atomics(base.device, wide, operation)
         parts = (atomic_source if atomic else as_dtype_of)(source, wide)
         given = as_dtype_of(base, wide), index, parts
         if reduce == "prod":
@@ -267,6 +276,9 @@ def _combined_rows(
         return as_dtype_of(out, dtype)
     if include_self and reduce == "sum":
         return add_rows(base, index, source, site)
+    is_float = reduce == "sum" or dtype not in INTEGER
+    if is_float and reduces_columns(source, rows, True):
+        return _scatter_sum(base, index, source, reduce, include_self, site)
     counts = _entries(base, index, source, site)
     if not include_self:
         base = where(eq(counts, 0), base, 0)
@@ -309,6 +321,14 @@ def _combination(
     site: str,
 ) -> Tensor:
     """Return `base` with rows of `source` combined, by atomics or in order."""
+    if reduces_columns(source, base.layout.shape[1], not include_self):
+        # A gradient's source may have another dtype than its base.
+        source = as_dtype_of(source, base.dtype)
+        return column_reduce(base, index, source, operation, include_self, site)
+    wide = sum_dtype(base.dtype)
+    if wide is not base.dtype:
+        parts = as_dtype_of(base, wide), index, as_dtype_of(source, wide), operation
+        return as_dtype_of(_combination(*parts, include_self, site), base.dtype)
     if _combines_by_atomics(base.device, base.dtype, operation):
         given = base, index, source, operation, include_self, site
         return scatter_atomic(*given, from_end=False)
@@ -377,7 +397,42 @@ def _segmented_scan(
     return values
 
 
-@composite(dtypes={"base": SUM_DTYPES, "index": INDEX, "source": GATHERED})
+@composite(dtypes={"base": GATHERED, "index": INDEX, "source": GATHERED})
+def _scatter_sum(
+    base: Tensor,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    include_self: bool,
+    site: str,
+) -> Tensor:
+    """Return (outer, rows, inner) with the sum, or mean, of rows that name each.
+
+    By columns; see `column_reduce`.
+    """
+    return column_reduce(base, index, source, reduce, include_self, site)
+
+
+@_scatter_sum.vjp
+def _scatter_sum_vjp(
+    grad: Tensor,
+    base: Tensor,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    include_self: bool,
+) -> tuple[Tensor, None, Tensor]:
+    counts = _entries(base, index, source, UNCHECKED)
+    share = grad
+    if reduce == "mean":
+        most = add(counts, 1) if include_self else clamp_min(counts, 1)
+        kind = float64 if grad.dtype is float64 else float32
+        share = as_dtype_of(div(grad, cast(most, kind)), grad.dtype)
+    kept = share if include_self else where(eq(counts, 0), grad, 0)
+    return kept, None, take_rows(share, index)
+
+
+@composite(dtypes={"base": GATHERED, "index": INDEX, "source": GATHERED})
 def _scatter_minmax(
     base: Tensor,
     index: Tensor,
@@ -411,7 +466,7 @@ def _scatter_minmax_vjp(
     return is_extreme * share, None, shares
 
 
-@composite(dtypes={"base": SUM_DTYPES, "index": INDEX, "source": GATHERED})
+@composite(dtypes={"base": GATHERED, "index": INDEX, "source": GATHERED})
 def _scatter_product(
     base: Tensor, index: Tensor, source: Tensor, include_self: bool, site: str
 ) -> Tensor:
@@ -429,10 +484,17 @@ def _scatter_product_vjp(
     otherwise; of the only 0 it is the product of all that are not. That has no right
     derivative by the zeros, so a gradient that is recorded is computed without it.
     """
-    stored, source = source.dtype, as_dtype_of(source, base.dtype)
+    stored, compute = (base.dtype, source.dtype), sum_dtype(base.dtype)
+    grad, base, source = (as_dtype_of(each, compute) for each in (grad, base, source))
+    grads = _product_vjp(grad, base, source, index, include_self)
+    return as_dtype_of(grads[0], stored[0]), None, as_dtype_of(grads[1], stored[1])
+
+
+def _product_vjp(
+    grad: Tensor, base: Tensor, source: Tensor, index: Tensor, include_self: bool
+) -> tuple[Tensor, Tensor]:
     if is_grad_enabled():
-        grads = _recorded_product_vjp(grad, base, index, source, include_self)
-        return *grads[:2], as_dtype_of(grads[2], stored)
+        return _recorded_product_vjp(grad, base, index, source, include_self)
     is_zero, base_is_zero = eq(source, 0), eq(base, 0)
     zeros = segment_sum(index, cast(is_zero, int32), base.shape[1], UNCHECKED, False)
     if include_self:
@@ -441,16 +503,16 @@ def _scatter_product_vjp(
     product = grad * _combination(*factors, "prod", include_self, UNCHECKED)
     whole, rest = (where(eq(zeros, count), product, 0) for count in (0, 1))
     shares = take_rows(whole, index) / factors[2], take_rows(rest, index)
-    grad_source = as_dtype_of(where(is_zero, shares[1], shares[0]), stored)
+    grad_source = where(is_zero, shares[1], shares[0])
     if include_self:
-        return where(base_is_zero, rest, whole / factors[0]), None, grad_source
+        return where(base_is_zero, rest, whole / factors[0]), grad_source
     named = ne(_entries(base, index, source, UNCHECKED), 0)
-    return where(named, 0, grad), None, grad_source
+    return where(named, 0, grad), grad_source
 
 
 def _recorded_product_vjp(
     grad: Tensor, base: Tensor, index: Tensor, source: Tensor, include_self: bool
-) -> tuple[Tensor, None, Tensor]:
+) -> tuple[Tensor, Tensor]:
     """Return the gradient in products alone: of what is before and behind a factor."""
     each, rows = _each(index, source), base.layout.shape[1]
     places = flatten(flat_offsets(each, rows, UNCHECKED))
@@ -469,7 +531,7 @@ def _recorded_product_vjp(
     else:
         named = ne(_entries(base, index, source, UNCHECKED), 0)
         grad_base = where(named, 0, grad)
-    return grad_base, None, reshape(unsorted, source.layout.shape)
+    return grad_base, reshape(unsorted, source.layout.shape)
 
 
 def _exclusive(places: Tensor, values: Tensor, most: int) -> Tensor:

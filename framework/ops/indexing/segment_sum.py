@@ -24,6 +24,7 @@ from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, IndexSlot, StridedSpec
+from ...kernels import column_reduce
 from ...kernels.linear import linear_dispatch
 from ...kernels.reduce import MOST_ELEMENTS
 from ...kernels.scan import segment_gather_dispatches, segment_sum_dispatches
@@ -211,8 +212,9 @@ def matched_sum(
 ) -> Tensor:
     """Return sums (outer, rows, inner) of `source` by index, and `base`, in one kernel.
 
-    Each result looks at all entries, where they are few, or workgroups add up in shared
-    memory. The index is one for each, (entries), or for each element of `source`.
+    Invocations add up a column each, or each result looks at all entries, where they
+    are few, or workgroups add up in shared memory. The index is one for each, that is
+    (entries), or for each element of `source`.
     """
 
 
@@ -234,13 +236,16 @@ def matched_sum_kernel(
 ) -> Dispatch:
     outer, entries, inner = source.shape
     each, reading = index.ndim == 3, index_constants(index, from_end)
+    begun = None if base is None else "base"
+    if column_reduce.reduces_columns(gpu, source.shape, rows, source.dtype):
+        given = source, rows, "sum", begun, False, site, reading, each
+        return column_reduce.column_reduce_dispatch(*given)
     if each and not _looks_at_all(gpu, source.shape, rows, each):
         region = region_of(gpu, source.shape, rows, index.dtype.itemsize)
         if region is not None and source.dtype in SHARED_DTYPES:
-            begun = None if base is None else "base"
             return shared_sum_dispatch(gpu, source, rows, region, begun, site, reading)
     push: dict[str, Argument] = {"source": "source", "indices": "index", "out_": "out"}
-    push |= {"base": "source" if base is None else "base"}
+    push |= {"base": begun or "source"}
     push |= {"error": IndexSlot(site, rows), "count": outer * rows * inner}
     push |= {"rows": rows, "entries": entries, "inner": inner}
     constants = {"EACH": int(each), "HAS_BASE": int(base is not None), **reading}
@@ -284,6 +289,20 @@ MATCHED_AT_ONCE = 8
 """Indices that an invocation of a GPU loads at once."""
 
 
+def reduces_columns(source: Tensor, rows: int, counts: bool = False) -> bool:
+    """Return whether invocations reduce (outer, entries, inner) by columns.
+
+    `counts` is whether they count entries, too.
+    """
+    device, dtype = source.device, source.dtype
+    if not isinstance(device, GpuDevice) or dtype not in GATHERED:
+        return False
+    if in_storage(source) is not source:
+        return False
+    shape = source.layout.shape
+    return column_reduce.reduces_columns(device.gpu.info, shape, rows, dtype, counts)
+
+
 def matches_entries(index: Tensor, source: Tensor, rows: int) -> bool:
     """Return whether each result looks at all entries of (outer, entries, inner)."""
     if not source.is_gpu or source.dtype not in GATHERED or not source.numel():
@@ -310,7 +329,7 @@ def sums_at_once(index: Tensor, source: Tensor, rows: int) -> bool:
     What workgroups add up in shared memory has no order, so that floats are added up
     otherwise where `use_deterministic_algorithms` wants one.
     """
-    if matches_entries(index, source, rows):
+    if reduces_columns(source, rows) or matches_entries(index, source, rows):
         return True
     device, dtype = source.device, source.dtype
     if not isinstance(device, GpuDevice) or len(index.layout.shape) != 3:
