@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from tests.norm_cases import statistic
 from vkbackend.framework import ops
 from vkbackend.framework.base.errors import DTypeError, IndexRangeError, ShapeError
 from vkbackend.framework.dispatch.op import REGISTRY
+from vkbackend.framework.nn import functional
 
 
 def elements_of_labels(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -131,6 +133,45 @@ def variables(
         return np.log(out).astype(emissions.dtype)
 
 
+def lacking_of_labels(
+    x: np.ndarray, labels: np.ndarray
+) -> Iterator[tuple[int, int, np.ndarray]]:
+    """Yield row, label, and what each class that is none lacks to 1 below the label."""
+    for row, (scores, numbers) in enumerate(zip(x.astype(np.float64), labels)):
+        given = list(itertools.takewhile(lambda label: label >= 0, numbers.tolist()))
+        others = ~np.isin(np.arange(len(scores)), given)
+        for label in given:
+            lacking = np.maximum(1 - scores[label] + scores, 0)
+            yield row, label, np.where(others, lacking, 0)
+
+
+def margin_losses(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the multi-label margin losses of rows."""
+    losses = np.zeros(len(x))
+    for row, _, lacking in lacking_of_labels(x, labels):
+        losses[row] += lacking.sum() / x.shape[1]
+    return losses.astype(np.float64 if x.dtype == np.float64 else np.float32)
+
+
+def margin_counts(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return to how many labels each class lacks something, less what lacks to it."""
+    counts = np.zeros(x.shape, np.int32)
+    for row, label, lacking in lacking_of_labels(x, labels):
+        counts[row] += lacking > 0
+        counts[row, label] -= np.count_nonzero(lacking)
+    return counts
+
+
+def labels_of_rows(shape: tuple[int, int], dtype: str = "int64") -> Sample:
+    """Return scores, and labels that end at a -1, some of them twice."""
+    return Sample((Draw(shape), Draw(shape, -1, shape[1], dtype)))
+
+
+ROWS_OF_LABELS = (
+    *(labels_of_rows((7, 11)), labels_of_rows((3, 113), "int32")),
+    *(labels_of_rows((2, 1031)), labels_of_rows((0, 3)), labels_of_rows((1, 1))),
+)
+
 # Two sequences of four steps, of up to two labels with blanks around them.
 CTC_REST = (
     Draw((2, 5), 0, 2, "int32"),
@@ -165,6 +206,35 @@ LOSSES = {
         device_dtypes=("float32",),
         twice=False,
         scale=4,  # as above
+    ),
+    "multilabel_margin_parts": Case(
+        lambda x, labels: REGISTRY["multilabel_margin_parts"](x, labels).sum(-1),
+        ROWS_OF_LABELS,
+        margin_losses,
+        gradient=False,
+        scale=4,  # sums of a hundred terms
+    ),
+    "multilabel_margin_counts": Case(
+        REGISTRY["multilabel_margin_counts"],
+        ROWS_OF_LABELS,
+        margin_counts,
+        gradient=False,
+        exact=True,
+    ),
+    "multilabel_margin_losses": Case(
+        REGISTRY["multilabel_margin_losses"],
+        ROWS_OF_LABELS,
+        margin_losses,
+        scale=4,  # as above
+        bad=(
+            Bad(
+                lambda ones: functional.multilabel_margin_loss(
+                    ones(2, 3), ones(2, 3, dtype="int64") * 3
+                ),
+                IndexRangeError,
+                "multilabel_margin_loss: label 3 is out of range: there are 3 classes",
+            ),
+        ),
     ),
     "cross_entropy_rows": Case(
         ops.cross_entropy,

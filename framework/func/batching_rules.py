@@ -378,7 +378,13 @@ def _images(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     return tuple(made) if isinstance(answer, tuple) else made[0]
 
 
-@rule("softmax_grad", "max_pool2d_input_vjp", "fractional_max_pool")
+@rule(
+    "softmax_grad",
+    "max_pool2d_input_vjp",
+    "fractional_max_pool",
+    "multilabel_margin_parts",
+    "multilabel_margin_counts",
+)
 def _merged(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     """Take the batch into the first dimension of all tensors."""
     given = {name: flat(bound[name], levels) for name in op.tensors}

@@ -16,6 +16,8 @@ from ...dispatch.replayable import replayable
 from ...kernels.shader_types import statistic_dtype
 from ...ops.elementwise.cast import converted
 from ...ops.loss.elementwise import check_reduction
+from ...ops.loss.multilabel_margin import multilabel_margin_losses
+from ...ops.loss.nll import labels_in_words
 from ...ops.shape_constant import MOST_BYTES, shape_constant
 from ...tensor.tensor import Tensor
 from .distance import pairwise_distance
@@ -312,18 +314,12 @@ def _multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str) -> Te
             f"multilabel_margin_loss: input is {tuple(input.shape)}; there must be"
             " classes"
         )
-    given = ops.cumsum(ops.cast(target < 0, int32), -1) == 0
-    # What follows the end is checked too, as in PyTorch.
-    labels = ops.where(target == -1, 0, target)
-    numbers = ops.arange_like(input, (classes,), 0, 1, int32)
-    chosen = (ops.unsqueeze(labels, -1) == numbers) & ops.unsqueeze(given, -1)
-    is_target = ops.any(chosen, -2)
-    wanted = ops.gather(input, -1, labels)
-    lacking = 1.0 - ops.unsqueeze(wanted, -1) + ops.unsqueeze(input, -2)
-    counted = ops.unsqueeze(given, -1) & ops.logical_not(ops.unsqueeze(is_target, -2))
-    terms = ops.where(counted, ops.clamp_min(lacking, 0.0), 0.0)
-    losses = ops.sum(terms, (-2, -1)) * (1.0 / classes)
-    return reduced_loss("multilabel_margin_loss", losses, reduction)
+    rows = [
+        ops.reshape(each, (-1, classes)) for each in (input, labels_in_words(target))
+    ]
+    losses = ops.reshape(multilabel_margin_losses(*rows), input.layout.shape[:-1])
+    losses = reduced_loss("multilabel_margin_loss", losses, reduction)
+    return converted(losses, input.dtype)
 
 
 def multilabel_soft_margin_loss(
