@@ -70,6 +70,18 @@ def tap_samples(*order: str) -> tuple[Sample, ...]:
     return tuple(found)
 
 
+def nearest_of(size: tuple[int, ...], padding: str = "zeros") -> dict[str, Any]:
+    """Return the keywords of `nearest_samples`."""
+    given = taps_of(size, "nearest", padding)
+    return {name: value for name, value in given.items() if name != "mode"}
+
+
+def nearest_elements(x: np.ndarray, grid: np.ndarray, **options: Any) -> np.ndarray:
+    """Return the elements nearest to places, 0 outside."""
+    index, _ = grid_taps_reference(grid, mode="nearest", **options)
+    return np.where(index < 0, x.dtype.type(0), named_elements(x, index)[:, :, 0])
+
+
 def taps_of(
     size: tuple[int, ...],
     mode: str = "bilinear",
@@ -468,6 +480,19 @@ INDEXING = {
         lambda grid, **options: grid_taps_reference(grid, **options),
         gradient=False,
         scale=8,  # weights are products of up to three
+    ),
+    "nearest_samples": Case(
+        lambda x, grid, **options: REGISTRY["nearest_samples"](x, grid, **options)[0],
+        (
+            Sample((Draw((2, 3, 20)), Draw((2, 9, 2))), nearest_of((4, 5))),
+            Sample(
+                (Draw((1, 2, 24)), Draw((1, 7, 3))), nearest_of((2, 3, 4), "border")
+            ),
+            Sample((Draw((2, 3, 20)), Draw((2, 0, 2))), nearest_of((4, 5))),
+            Sample((Draw((1, 1, 1)), Draw((1, 1, 2))), nearest_of((1, 1))),
+        ),
+        nearest_elements,
+        exact=True,
     ),
     "tap_sum": Case(
         tap_sum,

@@ -24,6 +24,7 @@ from ...dispatch.diagnosis import need_flags
 from ...dispatch.replayable import replayable
 from ...kernels.shader_types import statistic_dtype
 from ...ops.indexing.grid_taps import grid_taps
+from ...ops.indexing.nearest_samples import nearest_samples
 from ...ops.indexing.tap_sum import tap_sum
 from ...ops.reduce.common import in_storage
 from ...tensor.tensor import Tensor
@@ -138,6 +139,8 @@ def grid_sample(
     """
     aligned = _aligned("grid_sample", align_corners)
     _check(input, grid, mode, padding_mode)
+    if mode == "nearest":
+        return _nearest(input, grid, padding_mode, aligned)
     differentiated = grid.needs_grad and is_grad_enabled()
     if differentiated or type(grid.layout) is not Layout or not grid.numel():
         return _sampled_by_operations(input, grid, mode, padding_mode, aligned)
@@ -154,6 +157,16 @@ def _sampled(
     named, weights = grid_taps(places, tuple(size), mode, padding_mode, aligned)
     pixels = ops.reshape(input, (batch, channels, math.prod(size)))
     return ops.reshape(tap_sum(pixels, named, weights), (batch, channels, *out))
+
+
+@replayable
+def _nearest(input: Tensor, grid: Tensor, padding_mode: str, aligned: bool) -> Tensor:
+    batch, channels, *size = input.layout.shape
+    out = grid.layout.shape[1:-1]
+    places = ops.reshape(in_storage(grid), (batch, math.prod(out), len(size)))
+    pixels = ops.reshape(in_storage(input), (batch, channels, math.prod(size)))
+    found, *_ = nearest_samples(pixels, places, tuple(size), padding_mode, aligned)
+    return ops.reshape(found, (batch, channels, *out))
 
 
 @replayable
@@ -248,14 +261,12 @@ def _reflected(place: Tensor, size: int, aligned: bool) -> Tensor:
     return ops.where(is_odd, span - rest, rest) + low
 
 
-Tap = tuple[Tensor, Tensor | None]
-"""Whole places, and the weights of what is there; None is 1."""
+Tap = tuple[Tensor, Tensor]
+"""Whole places, and the weights of what is there."""
 
 
 def _taps(place: Tensor, mode: str) -> list[Tap]:
     """Return the neighbours of places along one dimension."""
-    if mode == "nearest":
-        return [(ops.round(place.detach()), None)]
     first = ops.floor(place.detach())
     part = place - first
     if mode == "bilinear":
@@ -297,11 +308,9 @@ def _tap(
         place = ops.clamp(place, 0.0, float(count - 1))
         row = ops.cast(ops.where(place == place, place, 0.0), int32)
         index = row if index is None else index * count + row
-        if share is not None:
-            weight = share if weight is None else weight * share
+        weight = share if weight is None else weight * share
     assert index is not None
+    assert weight is not None
     if inside is not None:
         index = ops.where(inside, index, -1)
-    if weight is None:
-        weight = ops.fill_like(chosen[0][0], index.layout.shape, 1, chosen[0][0].dtype)
     return index, weight

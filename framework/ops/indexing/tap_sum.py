@@ -85,7 +85,7 @@ def _tap_sum_vjp(
     weights: Tensor,
     needs: tuple[bool, bool, bool],
 ) -> tuple[Tensor | None, None, Tensor | None]:
-    grad_x = _scattered(grad, index, weights, x.layout.shape[2]) if needs[0] else None
+    grad_x = scattered(grad, index, weights, x.layout.shape[2]) if needs[0] else None
     return grad_x, None, _tap_products(grad, x, index) if needs[2] else None
 
 
@@ -158,7 +158,7 @@ def _tap_products_vjp(
 ) -> tuple[Tensor | None, Tensor | None, None]:
     grad_slope = _tap_sum(x, index, grad) if needs[0] else None
     size = x.layout.shape[2]
-    return grad_slope, _scattered(slope, index, grad, size) if needs[1] else None, None
+    return grad_slope, scattered(slope, index, grad, size) if needs[1] else None, None
 
 
 @_tap_products.reference
@@ -239,7 +239,7 @@ def _holds_images(grad: Tensor, size: int) -> bool:
     return scattered_planes(device.gpu.info, shape) is not None
 
 
-def _scattered(grad: Tensor, index: Tensor, weights: Tensor, size: int) -> Tensor:
+def scattered(grad: Tensor, index: Tensor, weights: Tensor, size: int) -> Tensor:
     """Return (batch, channels, size): `grad` by its weights where indices name it."""
     if _holds_images(grad, size):
         return _tap_scatter(grad, index, weights, size)

@@ -61,6 +61,22 @@ def test_volumes(mode: str, padding: str, aligned: bool, place: Device) -> None:
     )
 
 
+@pytest.mark.parametrize("size", [(4, 5), (3, 4, 5)])
+def test_nearest_elements_have_a_slope_of_zero(
+    size: tuple[int, ...], place: Device
+) -> None:
+    x = fw.tensor(drawn(2, 2, *size), device=place)
+    for shape in ((2, *size, len(size)), (2, *size[1:], 0, len(size))):
+        where = fw.tensor(grid(*shape), device=place, requires_grad=True)
+        for needed in (False, True):
+            image = x.clone().requires_grad_(needed)
+            F.grid_sample(image, where, "nearest", align_corners=False).sum().backward()
+            assert where.grad is not None
+            assert where.grad.shape == shape
+            assert not where.grad.any()
+            where.grad = None
+
+
 @pytest.mark.parametrize("aligned", [True, False])
 @pytest.mark.parametrize("size", [(2, 3, 4, 5), (2, 3, 2, 2, 3)])
 def test_affine_grid(size: tuple[int, ...], aligned: bool, place: Device) -> None:
