@@ -93,7 +93,12 @@ State element(ACC loaded, uint index) {
 State start(uint offset, uint index) {
     if (OPERATION == SUM) return State(VALUE(0));
     if (OPERATION == PROD) return State(VALUE(1));
+#if IS_FLOAT && DTYPE != DTYPE_FLOAT64
+    // Infinite, so that no invocation waits for an element before it loads its own
+    return State(uintBitsToFloat(OPERATION == MAX ? 0xff800000u : 0x7f800000u));
+#else
     return read(offset, index);
+#endif
 }
 
 void finish(uint place, State state) {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...autograd.tape import shown_as
-from ...base.dtype import STORED, encode
+from ...base.dtype import STORED, encode, int32
 from ...base.errors import ShapeError
 from ...base.shape import Layout, Shape, TensorSpec, normalize_dim, normalize_dims
 from ...base.validation import as_int, as_int_or_ints, as_ints, as_shape, check_numel
@@ -20,7 +20,9 @@ from ...kernels.gemm.pack import VECTOR_SIZE
 from ...kernels.linear import copy_dispatch, words_of
 from ...kernels.transpose import transpose_dispatch
 from ..elementwise.binary import add
+from ..elementwise.compare import eq, where
 from ..elementwise.unary import copy, lazy_copy, unshared
+from ..source import arange_like
 from ..view import expand, flatten, reshape, transpose
 from .slice import narrow
 from .transpose import transposes
@@ -143,10 +145,13 @@ def _unpadded(grad: Tensor, dim: int, size: int, before: int, mode: str) -> Tens
     left = narrow(grad, dim, 0, before)
     right = narrow(grad, dim, before + size, after)
     if mode == "replicate":
-        left = left.sum(dim, keepdim=True) if before else left
-        right = right.sum(dim, keepdim=True) if after else right
-        places = 0, size - 1
-    elif mode == "reflect":
+        numbers = arange_like(grad, (size, *(1,) * (grad.ndim - dim - 1)), 0, 1, int32)
+        for part, place in ((left, 0), (right, size - 1)):
+            if part.shape[dim]:
+                summed = add(total, part.sum(dim, keepdim=True))
+                total = where(eq(numbers, place), summed, total)
+        return total
+    if mode == "reflect":
         left, right = flip(left, dim), flip(right, dim)
         places = 1, size - 1 - after
     else:
