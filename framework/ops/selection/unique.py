@@ -13,8 +13,10 @@ from ...dispatch.replayable import replayable
 from ...kernels.counting import PRIVATE_COUNTS
 from ..elementwise.binary import add, sub
 from ..elementwise.cast import cast
-from ..elementwise.compare import logical_or, ne
+from ..elementwise.compare import logical_or, lt, ne, where
 from ..indexing.compaction import (
+    FEW,
+    counted_elements,
     counted_runs,
     first_counted,
     is_listed_at_once,
@@ -29,7 +31,7 @@ from ..movement.slice import narrow, select
 from ..reduce.common import as_places
 from ..reduce.minmax import ends_of
 from ..reduce.scan import cumsum
-from ..source import fill_like
+from ..source import arange_like, fill_like
 from ..view import flatten, movedim, reshape
 from .histogram import _bincount
 from .sort import short_argsort, short_sort
@@ -83,8 +85,11 @@ def unique(
         if span is not None:
             found = _of_range(x, *span, return_inverse, return_counts)
             return found if len(found) > 1 else found[0]
-        if not (return_inverse or return_counts) and is_listed_at_once(x):
+        more = return_inverse or return_counts
+        if is_listed_at_once(x) and not more:
             return first_counted(*_counted_different(x))
+        if is_listed_at_once(x) and x.numel() <= FEW:
+            return _of_few(x, return_inverse, return_counts)
     whole = reshape(x, (x.numel(),)) if dim is None else x
     along = normalize_dim("unique", 0 if dim is None else dim, whole.ndim)
     size = whole.layout.shape[along]
@@ -107,6 +112,38 @@ def unique(
         ends = cat([places, fill_like(places, (1,), size, int32)])
         results.append(as_places(sub(narrow(ends, 0, 1, places.numel()), places)))
     return tuple(results) if len(results) > 1 else results[0]
+
+
+def _of_few(x: Tensor, return_inverse: bool, return_counts: bool) -> tuple[Tensor, ...]:
+    """Return the results of `unique` of few elements, by one submission."""
+    values, total, inverse, counts = _described(x)
+    number = int(total.item())
+    results = [narrow(values, 0, 0, number)]
+    if return_inverse:
+        results.append(inverse)
+    if return_counts:
+        results.append(narrow(counts, 0, 0, number))
+    return tuple(results)
+
+
+@replayable
+def _described(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return different elements, their number, where each is, and how often it occurs.
+
+    The first and the last are vectors with room for as many as `x` has.
+    """
+    size = x.numel()
+    ordered, order, starts = _sorted_starts(reshape(x, (size,)))
+    values, total = counted_elements(ordered, starts)
+    inverse = index_copy(fill_like(order, (size,), 0, int32), 0, order, _at(starts))
+    numbers: Tensor = arange_like(order, (size,), 0, 1, int32)
+    places = counted_elements(numbers, starts)[0]
+    following = cat(
+        [narrow(places, 0, 1, size - 1), fill_like(places, (1,), size, int32)]
+    )
+    ends = where(lt(numbers, sub(total, 1)), following, size)
+    inverse = reshape(inverse, x.layout.shape)
+    return values, total, as_places(inverse), as_places(sub(ends, places))
 
 
 def _sorted_starts(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
