@@ -24,6 +24,7 @@ from ..elementwise.compare import eq, where
 from ..elementwise.unary import copy, lazy_copy, unshared
 from ..source import arange_like
 from ..view import expand, flatten, reshape, transpose
+from .concat import cat
 from .slice import narrow
 from .transpose import transposes
 
@@ -156,10 +157,24 @@ def _unpadded(grad: Tensor, dim: int, size: int, before: int, mode: str) -> Tens
         places = 1, size - 1 - after
     else:
         places = size - before, 0
-    for part, place in zip((left, right), places):
-        if part.shape[dim]:
+    parts = sorted(zip(places, (left, right)), key=lambda each: each[0])
+    parts = [(place, part) for place, part in parts if part.shape[dim]]
+    if len(parts) == 2 and parts[0][0] + parts[0][1].shape[dim] > parts[1][0]:
+        for place, part in parts:
             total = add(total, _zero_padded(part, dim, place, size))
-    return total
+        return total
+    return _added_along(total, dim, parts)
+
+
+def _added_along(x: Tensor, dim: int, parts: Sequence[tuple[int, Tensor]]) -> Tensor:
+    """Return a tensor with parts added from places along a dimension, in order."""
+    pieces, at = [], 0
+    for place, part in parts:
+        pieces.append(narrow(x, dim, at, place - at))
+        at = place + part.layout.shape[dim]
+        pieces.append(add(narrow(x, dim, place, at - place), part))
+    pieces.append(narrow(x, dim, at, x.layout.shape[dim] - at))
+    return cat([each for each in pieces if each.layout.shape[dim]], dim)
 
 
 def _zero_padded(x: Tensor, dim: int, start: int, size: int) -> Tensor:
