@@ -146,6 +146,37 @@ def combining(name: str, *rest: Any, end: tuple[bool, ...] = ()) -> Callable[...
     return lambda base, index, source: REGISTRY[name](base, index, source, *rest)
 
 
+BAGS = tuple(
+    Sample((Draw(table), rows(entries, 0, table[0])), {"bags": bags})
+    for table, entries, bags in (
+        ((7, 5), 12, 4),
+        ((13, 8), 33, 11),
+        ((1, 1), 1, 1),
+        ((3, 4), 0, 2),
+    )
+)
+"""Tables, and indices of bags of as many rows each."""
+
+WEIGHTED_BAGS = tuple(
+    Sample((*each.draws, Draw(each.draws[1].shape)), each.keywords) for each in BAGS
+)
+
+
+def bag_maximum(weight: fw.Tensor, index: fw.Tensor, bags: int) -> fw.Tensor:
+    found, _ = REGISTRY["bag_max"](weight, index, None, bags, -1, "")
+    return found
+
+
+def bagged(
+    weight: np.ndarray, index: np.ndarray, *shares: np.ndarray, bags: int
+) -> np.ndarray:
+    """Return rows (bags, count, width) in the dtype of sums, times shares."""
+    taken = weight[index].astype(wide(weight))
+    for each in shares:
+        taken = taken * each[:, None].astype(taken.dtype)
+    return taken.reshape(bags, len(index) // bags, weight.shape[1])
+
+
 def each_third(shape: tuple[int, ...]) -> np.ndarray:
     """Return a mask that holds for each third element."""
     numbers: np.ndarray = np.arange(math.prod(shape)).reshape(shape) % 3 == 0
@@ -237,6 +268,44 @@ INDEXING = {
         exact=True,
         gradient=False,
         bad=(row_beyond("amin"),),
+    ),
+    "bag_reduce": Case(
+        lambda weight, index, bags: REGISTRY["bag_reduce"](
+            weight, index, None, bags, "sum", -1, ""
+        ),
+        BAGS,
+        lambda weight, index, bags: (
+            bagged(weight, index, bags=bags).sum(1).astype(weight.dtype)
+        ),
+        bad=(
+            Bad(
+                lambda ones: fw.nn.functional.embedding_bag(
+                    ones(1, 2, dtype="int32") * 3, ones(3, 2)
+                ),
+                IndexRangeError,
+                "embedding_bag: index 3 is out of range: weight has size 3",
+            ),
+        ),
+    ),
+    "weighted_bag_sum": Case(
+        lambda weight, index, shares, bags: REGISTRY["weighted_bag_sum"](
+            weight, index, None, shares, bags, -1, ""
+        ),
+        WEIGHTED_BAGS,
+        lambda weight, index, shares, bags: (
+            bagged(weight, index, shares, bags=bags).sum(1).astype(weight.dtype)
+        ),
+        scale=4,  # products
+    ),
+    "bag_max": Case(
+        bag_maximum,
+        BAGS,
+        lambda weight, index, bags: (
+            bagged(weight, index, bags=bags)
+            .max(1, initial=-np.inf if index.size else 0)
+            .astype(weight.dtype)
+        ),
+        exact=True,
     ),
     "take": Case(
         lambda x, index: REGISTRY["take"](x, index, "", True),

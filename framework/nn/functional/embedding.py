@@ -7,10 +7,12 @@ from typing import Any
 from ... import ops
 from ...autograd.engine import no_grad
 from ...autograd.tape import shown_as
-from ...base.dtype import INTEGER, float32, int32
+from ...base.dtype import INTEGER, float32
 from ...base.errors import DomainError, DTypeError, ShapeError
-from ...base.shape import Shape
 from ...dispatch.diagnosis import need_tensor
+from ...ops.indexing.bag_reduce import reduced_bags
+from ...ops.indexing.bags import Bags
+from ...ops.indexing.row_index import readable_index
 from ...tensor.inplace import assign
 from ...tensor.tensor import Tensor
 
@@ -176,66 +178,39 @@ def embedding_bag(
             )
     elif scale_grad_by_freq and weight.requires_grad:
         weight = _by_frequency(input, weight)
-    count = input.numel()
-    flat = ops.reshape(input, (count,))
-    like = weight.detach()
-    look_up = _sparse_embedding if apart else ops.embedding
-    rows = look_up(flat, weight, padding_idx)
-    shares = None if per_sample_weights is None else per_sample_weights
-    if padding_idx is None:
-        kept = None
-    else:
-        kept = ops.ne(flat, padding_idx % max(1, weight.layout.shape[0]))
+    bags = _bags(input, weight, offsets, include_last_offset, padding_idx)
+    shares = per_sample_weights
     if shares is not None:
-        rows = rows * ops.reshape(shares, (count, 1))
-    if kept is not None:
-        missing = float("-inf") if mode == "max" else 0.0
-        rows = ops.where(ops.unsqueeze(kept, 1), rows, missing)
-    if offsets is None:
-        return _of_equal_bags(rows, input.layout.shape, mode, kept)
-    bags = offsets.shape[0] - int(include_last_offset)
-    starts = ops.narrow(offsets, 0, 0, bags)
-    numbers = ops.arange_like(like, (count,), 0, 1, int32)
-    bag = ops.searchsorted(starts.to(int32), numbers, right=True).to(int32) - 1
-    if mode == "max":
-        return _largest(rows, bag, bags)
-    zeros = ops.fill_like(like, (bags, weight.layout.shape[1]), 0, weight.dtype)
-    sums = ops.index_add(zeros, 0, bag, rows)
-    if mode == "sum":
-        return sums
-    present = ops.fill_like(like, (count,), 1, float32)
-    if kept is not None:
-        present = ops.cast(kept, float32)
-    counts = ops.index_add(ops.fill_like(like, (bags,), 0, float32), 0, bag, present)
-    return sums / ops.unsqueeze(ops.clamp_min(counts, 1.0), 1).to(sums.dtype)
+        shares = ops.reshape(shares, (input.numel(),))
+    divided = mode != "max" and bags.divided(weight.layout.shape[1])
+    if not (apart or divided):
+        return reduced_bags(bags, weight, shares, mode)
+    look_up = _sparse_embedding if apart else ops.embedding
+    rows = look_up(bags.index, weight, padding_idx)
+    if shares is not None:
+        rows = rows * ops.unsqueeze(shares, 1)
+    return bags.summed(rows, mode)
 
 
-def _of_equal_bags(
-    rows: Tensor, sizes: Shape, mode: str, kept: Tensor | None
-) -> Tensor:
-    """Return the same of bags of as many rows each, which are a dimension of theirs."""
-    table = ops.reshape(rows, (*sizes, rows.layout.shape[1]))
-    if mode == "sum" or not sizes[1]:
-        return ops.sum(table, 1)
-    if mode == "max":
-        most = ops.amax(table, 1)
-        return ops.where(most == float("-inf"), 0.0, most)
-    if kept is None:
-        return ops.mean(table, 1)
-    counts = ops.sum(ops.cast(ops.reshape(kept, sizes), float32), 1)
-    least = ops.clamp_min(counts, 1.0)
-    return ops.sum(table, 1) / ops.unsqueeze(least, 1).to(rows.dtype)
-
-
-def _largest(rows: Tensor, bag: Tensor, bags: int) -> Tensor:
-    """Return the maxima of bags; 0 where nothing is in one."""
-    lowest = float("-inf")
-    base = ops.fill_like(
-        rows.detach(), (bags, rows.layout.shape[1]), lowest, rows.dtype
-    )
-    index = ops.expand(ops.unsqueeze(bag, 1), rows.layout.shape)
-    most = ops.scatter_reduce(base, 0, index, rows, "amax", include_self=True)
-    return ops.where(most == lowest, 0.0, most)
+def _bags(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None,
+    include_last_offset: bool,
+    padding_idx: int | None,
+) -> Bags:
+    rows, count = weight.layout.shape[0], input.layout.shape[0]
+    if offsets is not None:
+        count = offsets.shape[0] - int(include_last_offset)
+        offsets = readable_index("embedding_bag", offsets)
+    padding = -1 if padding_idx is None else padding_idx % max(1, rows)
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise ShapeError(
+            f"embedding_bag: padding_idx is {padding_idx}; it must be from {-rows} to"
+            f" {rows - 1}"
+        )
+    index = readable_index("embedding_bag", ops.flatten(input))
+    return Bags(index, offsets, count, padding, rows)
 
 
 def _check_bags(
