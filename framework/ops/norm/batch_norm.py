@@ -270,19 +270,16 @@ def batch_norm(
                 f"batch_norm: {name} is {tuple(tracked.shape)}, x has {channels}"
                 f" channels; it must be ({channels},)"
             )
-    scale = fill_like(x, (channels,), 1, x.dtype) if weight is None else weight
-    shift = fill_like(x, (channels,), 0, x.dtype) if bias is None else bias
     if not training:
         if running_mean is None or running_var is None:
             raise ShapeError(
                 "batch_norm: not training needs running_mean and running_var"
             )
-        factor = rsqrt(running_var + eps) * scale
-        flat = _flat(x)
-        out = (flat - _channels(running_mean)) * _channels(factor) + _channels(shift)
-        found = reshape(out.to(x.dtype), shape)
+        found = _normalised(x, running_mean, running_var, weight, bias, eps)
         show_as(found, "NativeBatchNormBackward0", x, weight, bias)
         return found
+    scale = fill_like(x, (channels,), 1, x.dtype) if weight is None else weight
+    shift = fill_like(x, (channels,), 0, x.dtype) if bias is None else bias
     count = shape[0] * _inner(shape)
     if count < 2:
         if count == 0:
@@ -310,6 +307,25 @@ def batch_norm(
         out = reshape(out, shape)
         show_as(out, "NativeBatchNormBackward0", x, weight, bias)
     return out
+
+
+@replayable
+def _normalised(
+    x: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+) -> Tensor:
+    """Return channels normalised with given statistics, then scaled and shifted."""
+    factor = rsqrt(variance + eps)
+    if weight is not None:
+        factor = factor * weight
+    out = (_flat(x) - _channels(mean)) * _channels(factor)
+    if bias is not None:
+        out = out + _channels(bias)
+    return reshape(out.to(x.dtype), x.layout.shape)
 
 
 def _are_beside(x: Tensor, *running: Tensor | None) -> bool:
