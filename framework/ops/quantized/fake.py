@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 
 @composite(dtypes={"x": FLOAT, "scale": (float32,), "zero_point": (float32,)})
 def fake_quantize(
-    x: Tensor, scale: Tensor, zero_point: Tensor, low: int, high: int
+    x: Tensor, scale: Tensor | float, zero_point: Tensor | float, low: int, high: int
 ) -> Tensor:
-    """Return elements as they are after rounding to multiples of a scale."""
+    """Return elements as they are after rounding to multiples of a scale.
+
+    A scale that is a number is one of float32.
+    """
     level = _level(x, scale, zero_point)
     # A NaN becomes the lowest one, as in PyTorch.
     level = where(gt(level, low), level, float(low))
@@ -37,17 +40,26 @@ def fake_quantize(
 
 @fake_quantize.vjp
 def fake_quantize_vjp(
-    grad: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor, low: int, high: int
+    grad: Tensor,
+    x: Tensor,
+    scale: Tensor | float,
+    zero_point: Tensor | float,
+    low: int,
+    high: int,
 ) -> tuple[Tensor, None, None]:
     level = _level(x, scale, zero_point)
     inside = logical_and(gt(level, low - 1), lt(level, high + 1))
     return where(inside, grad, 0.0), None, None
 
 
-def _level(x: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
+def _level(x: Tensor, scale: Tensor | float, zero_point: Tensor | float) -> Tensor:
     """Return the whole numbers that elements are rounded to, before any bounds."""
     wide = x if x.dtype is float64 else cast(x, float32)
-    return round(mul(wide, reciprocal(scale))) + zero_point
+    if isinstance(scale, TensorCore):
+        return round(mul(wide, reciprocal(scale))) + zero_point
+    with np.errstate(divide="ignore"):
+        inverse = float(np.float32(1) / np.float32(scale))
+    return round(mul(wide, inverse)) + zero_point
 
 
 def fake_quantize_per_tensor_affine(
@@ -93,19 +105,22 @@ def fake_quantize_per_tensor_affine(
     """
     name = "fake_quantize_per_tensor_affine"
     _check(name, input, quant_min, quant_max)
-    if isinstance(zero_point, TensorCore):
-        point = reshape(cast(zero_point, float32), ())
-    else:
+    if not isinstance(zero_point, TensorCore):
         _check_points(name, np.asarray(zero_point), quant_min, quant_max)
-        point = fill_like(input, (), zero_point, float32)
-    if isinstance(scale, TensorCore):
-        size = reshape(cast(scale, float32), ())
-    else:
-        size = fill_like(input, (), scale, float32)
+    size, point = (_parameter(each, input) for each in (scale, zero_point))
     out = fake_quantize(input, size, point, quant_min, quant_max)
     kind = "TensorQparams" * isinstance(scale, TensorCore)
     show_as(out, f"FakeQuantizePerTensorAffineCachemask{kind}Backward0", input)
     return out
+
+
+def _parameter(given: Tensor | float, x: Tensor) -> Tensor | float:
+    """Return a scale or a zero point in float32, without dimensions if a tensor."""
+    if isinstance(given, TensorCore):
+        return reshape(cast(given, float32), ())
+    if type(given) in (float, int):
+        return float(np.float32(given))
+    return fill_like(x, (), given, float32)  # a number that may be another in a replay
 
 
 def fake_quantize_per_channel_affine(
