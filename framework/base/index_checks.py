@@ -25,6 +25,10 @@ CLASSES = "classes"
 OFFSETS = "offsets"
 """What ends of groups are; see `out_of_range`."""
 
+BAG_OFFSETS = "bag offsets"
+"""What starts of bags are, of which the size is 0: so that indices, of which there may
+be another number in each call, take one slot."""
+
 _enabled = True
 
 # Site and size of each slot, in order from 1 on.
@@ -75,6 +79,8 @@ def out_of_range(site: str, index: int | str, size: int) -> IndexRangeError:
         found = f"label {index} is out of range: there are {size} classes"
     elif indexed == OFFSETS:
         found = f"offset {index} is out of range: offsets rise, up to {size}"
+    elif indexed == BAG_OFFSETS:
+        found = f"offset {index} is out of range: offsets rise, up to where indices end"
     else:
         word = "" if name == "index" else "index "
         found = f"{word}{index} is out of range: {indexed} has size {size}"

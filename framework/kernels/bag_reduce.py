@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..base.dtype import float64
-from ..base.index_checks import OFFSETS, UNCHECKED
+from ..base.index_checks import BAG_OFFSETS, UNCHECKED
 from ..base.shape import TensorSpec, ceil_div
 from ..ir.kernel_call import Argument, Dispatch, IndexSlot, StridedSpec, divisor
 from .linear import MOST_WORDS, linear_dispatch, words_of
@@ -82,9 +82,10 @@ def bag_reduce_dispatch(
     push: dict[str, Argument] = {"weight": "weight", "indices": "index", "out_": "out"}
     push |= {"offsets": "index" if offsets is None else "offsets"}
     push |= {"shares": "weight", "places": "out", **more}
-    wrong = f"{site.partition(':')[0]}: {OFFSETS}" if site else UNCHECKED
+    checked = offsets is not None and site != UNCHECKED
+    wrong = f"{site.partition(':')[0]}: {BAG_OFFSETS}" if checked else UNCHECKED
     push["error"] = IndexSlot(site, weight.shape[0])
-    push["offset_error"] = IndexSlot(wrong, index.numel)
+    push["offset_error"] = IndexSlot(wrong, 0)
     push |= {"width": width, "count": segments * segment * bags, "bags": bags}
     push |= {"rows": weight.shape[0], "entries": index.numel, "padding": padding}
     push["marks"] = 0 if offsets is None else offsets.numel

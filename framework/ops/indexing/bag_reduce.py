@@ -8,7 +8,7 @@ import numpy as np
 
 from ...autograd.engine import is_grad_enabled
 from ...base.dtype import FLOAT, as_dtype, int32
-from ...base.index_checks import OFFSETS, UNCHECKED, out_of_range
+from ...base.index_checks import BAG_OFFSETS, UNCHECKED, out_of_range
 from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
@@ -284,7 +284,7 @@ def _host_bags(
     wrong = np.flatnonzero((np.diff(bounds, prepend=0) < 0) | (bounds > len(rows)))
     if wrong.size:
         name = site.partition(":")[0]
-        raise out_of_range(f"{name}: {OFFSETS}", int(bounds[wrong[0]]), len(rows))
+        raise out_of_range(f"{name}: {BAG_OFFSETS}", int(bounds[wrong[0]]), 0)
     kept = rows != padding
     before = np.append(0, np.cumsum(kept))
     return rows[kept], before[bounds[:-1]], before[bounds[1:]]

@@ -118,7 +118,7 @@ def test_what_is_out_of_range(mode: str, place: Device) -> None:
     with pytest.raises(IndexRangeError, match=r"index 4 .* weight has size 4"):
         embedding_bag(index, table, starts, mode=mode).numpy()
     starts = fw.tensor([0, 3, 1], device=place)
-    with pytest.raises(IndexRangeError, match=r"offset 1 .* offsets rise, up to 4"):
+    with pytest.raises(IndexRangeError, match=r"offset 1 .* offsets rise, up to where"):
         embedding_bag(index % 4, table, starts, mode=mode, padding_idx=0).numpy()
 
 
