@@ -57,7 +57,7 @@ def _level(x: Tensor, scale: Tensor | float, zero_point: Tensor | float) -> Tens
     wide = x if x.dtype is float64 else cast(x, float32)
     if isinstance(scale, TensorCore):
         return round(mul(wide, reciprocal(scale))) + zero_point
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         inverse = float(np.float32(1) / np.float32(scale))
     return round(mul(wide, inverse)) + zero_point
 
@@ -119,7 +119,8 @@ def _parameter(given: Tensor | float, x: Tensor) -> Tensor | float:
     if isinstance(given, TensorCore):
         return reshape(cast(given, float32), ())
     if type(given) in (float, int):
-        return float(np.float32(given))
+        with np.errstate(over="ignore"):
+            return float(np.float32(given))
     return fill_like(x, (), given, float32)  # a number that may be another in a replay
 
 

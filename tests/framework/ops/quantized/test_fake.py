@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import vkbackend.framework as fw
-from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.errors import DomainError, DTypeError, ShapeError
 
 EXTREMES = [-1, 0.45, 0.05, 0.15, 1e9, np.nan, np.inf, -np.inf, 2.1, -0.6, -0.75, -0.0]
@@ -33,6 +33,19 @@ def test_one_scale(dtype: str, bounds: tuple[float, int, int, int]) -> None:
     (found.float() * fw.tensor(weights)).sum().backward()
     (wanted.float() * torch.tensor(weights)).sum().backward()
     assert np.array_equal(ours.grad.double().numpy(), theirs.grad.double())
+
+
+@pytest.mark.parametrize("scale", [0.3, -0.3, 0.0, 1e-42, 1e50])
+def test_numbers_are_in_the_kernel(scale: float, gpu: GpuDevice) -> None:
+    ours, theirs = both(gpu, np.array(EXTREMES, np.float32), "float32")
+    fw.eval(ours)
+    before = gpu.gpu.counters.dispatches
+    found = fw.fake_quantize_per_tensor_affine(ours, scale, 1, -2, 6)
+    fw.eval(found)
+    assert gpu.gpu.counters.dispatches == before + 1
+    wanted = torch.fake_quantize_per_tensor_affine(theirs, scale, 1, -2, 6)
+    if abs(scale) == 0.3:
+        assert np.array_equal(found.detach().numpy(), wanted.detach().numpy())
 
 
 def test_on_a_device(place: Device) -> None:
