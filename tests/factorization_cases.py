@@ -35,6 +35,14 @@ def eye(x: Any, size: float) -> Any:
     return type(x).from_host(diagonal.astype(x.dtype.numpy), x.device, x.dtype)
 
 
+def last_pivots(x: Any) -> Any:
+    """Return pivots that exchange each row for the last, of the argument's own kind."""
+    pivots = np.full(tuple(x.shape[:-1]), x.shape[-1], np.int32)
+    if isinstance(x, torch.Tensor):
+        return torch.from_numpy(pivots)
+    return type(x).from_host(pivots, x.device, int32)
+
+
 def symmetric(x: Any) -> Any:
     """Return a positive-definite matrix made of another, of whatever kind."""
     return x @ x.conj().swapaxes(-1, -2) + eye(x, 2.0)
@@ -215,6 +223,20 @@ FACTORIZATIONS = {
         lambda x: torch.linalg.lu(plain(x)).U,
         scale=50,
         gradient=False,
+    ),
+    "lu_part": Case(
+        lambda x: REGISTRY["lu_part"](x, x.detach().triu(), True),
+        SMALL,
+        None,
+        torch.triu,
+        exact=True,
+    ),
+    "pivoted_solution": Case(
+        lambda a, b: linalg.lu_solve(regular(a), last_pivots(a), b),
+        WITH_SIDE,
+        None,
+        lambda a, b: torch.linalg.lu_solve(regular(a), last_pivots(a), b),
+        scale=50,
     ),
     "pivot_order": Case(
         lambda pivots: REGISTRY["pivot_order"](pivots, 7),

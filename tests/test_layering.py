@@ -15,6 +15,7 @@ from tests.tree import FOLDERS, MODULES, folder_of
 ORDER = {
     "vkbackend": """
         errors config counters atomic_file blas_threads lapack collector fork_safety
+        triangles
         disk_cache
         tuning_cache
         vk
@@ -85,6 +86,7 @@ PUBLIC = (
     "vkbackend.atomic_file",
     "vkbackend.blas_threads",
     "vkbackend.lapack",
+    "vkbackend.triangles",
     "vkbackend.collector",
 )
 # What may hold an import; an expression never does.

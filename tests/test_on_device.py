@@ -38,6 +38,7 @@ ON_HOST = {
     "eigh_factors", "extreme_singular_values", "general_eigenvalues", "inverse",
     "largest_singular_values", "least_squares_solution", "linear_solution",
     "log_determinant", "lu_factors", "matrix_exponential", "pivoted_lu_factors",
+    "pivoted_solution",
     "pseudo_inverse", "qr_factors", "ranked_pseudo_inverse", "ranks",
     "singular_values", "svd_factors", "triangular_solution",
 }  # fmt: skip
@@ -46,7 +47,8 @@ BY_KERNEL = {
     "cholesky_factor", "determinant", "eigenvalues", "eigh_factors",
     "extreme_singular_values", "inverse", "largest_singular_values",
     "least_squares_solution", "linear_solution", "log_determinant",
-    "matrix_exponential", "pivoted_lu_factors", "pseudo_inverse", "qr_factors",
+    "matrix_exponential", "pivoted_lu_factors", "pivoted_solution",
+    "pseudo_inverse", "qr_factors",
     "ranked_pseudo_inverse", "ranks", "singular_values", "svd_factors",
     "triangular_solution",
 }  # fmt: skip

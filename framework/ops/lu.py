@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..autograd.tape import shown_as
 from ..base.dtype import int32
-from ..base.errors import DomainError, DTypeError, LinAlgError, ShapeError
+from ..base.errors import DTypeError, LinAlgError, ShapeError
 from ..dispatch.autocast_policy import autocast_passthrough
 from . import factorization as factors
 from .elementwise.cast import cast, need_one_dtype
 from .elementwise.compare import eq
-from .factorization import back, turned
 from .factorization_results import PLU, LUFactor, LUFactorEx
 from .host_checks import read
 from .indexing.masked import tril, triu
 from .indexing.scatter import take_along_dim
 from .linear_algebra import _matrix, _together, solve_triangular
-from .matmul.matmul import matmul
 from .movement.concat import cat
 from .movement.slice import narrow
-from .pivots import orders_by_kernel, pivot_order, unpacked
-from .selection.sort import argsort
+from .pivoted_solution import pivoted_solution
+from .pivots import row_order, unpacked, unpacks_by_kernel
 from .source import arange_like, fill_like
 from .triangular import host_lu, lu_by_kernel
 from .triangular import lu as lu_of
-from .view import expand, unsqueeze
+from .view import expand, reshape, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
@@ -136,23 +133,6 @@ def _need_pivots(name: str, factored: Tensor, pivots: Tensor) -> None:
         )
 
 
-def _order(name: str, pivots: Tensor, rows: int) -> np.ndarray:
-    """Return the order of rows that pivots make."""
-    *batch, count = pivots.layout.shape
-    swaps = read(pivots).reshape(math.prod(batch), count) - 1
-    if (wrong := (swaps < 0) | (swaps >= rows)).any():
-        raise DomainError(
-            f"{name}: a pivot is {swaps[wrong][0] + 1}; they must be from 1 to {rows},"
-            " as lu_factor returns them"
-        )
-    order = np.tile(np.arange(rows), (len(swaps), 1))
-    every = np.arange(len(swaps))
-    for j in range(swaps.shape[1]):
-        at = swaps[:, j]
-        order[every, j], order[every, at] = order[every, at], order[every, j].copy()
-    return order.reshape(*pivots.layout.shape[:-1], rows)
-
-
 @shown_as("LinalgLuBackward0", "A")
 def lu(A: Tensor, *, pivot: bool = True) -> PLU:  # noqa: N803
     """Return P, unit lower triangular L and upper triangular U of A = P L U.
@@ -168,9 +148,18 @@ def lu(A: Tensor, *, pivot: bool = True) -> PLU:  # noqa: N803
     if not pivot or rows != columns or A.is_meta:
         return lu_unpack(*lu_factor(A, pivot=pivot))
     if not A.needs_grad and lu_by_kernel(A):
-        return PLU(*unpacked(lu_of(A), tuple(A.layout.shape)))
+        found = lu_of(A)
+        both = reshape(found.compact, A.layout.shape)
+        return PLU(*_unpacked(both, reshape(found.order, A.layout.shape[:-1])))
     both, order, _ = factors.pivoted_lu_factors(A)
-    return PLU(_permutation(A, order), *_triangles(both))
+    return PLU(*_unpacked(both, order))
+
+
+def _unpacked(both: Tensor, order: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return P, L and U of square factors in one matrix and the order of their rows."""
+    if unpacks_by_kernel(both):
+        return unpacked(both, order)
+    return _permutation(both, order), *_triangles(both)
 
 
 def _permutation(like: Tensor, order: Tensor) -> Tensor:
@@ -215,22 +204,17 @@ def lu_unpack(
     if LU_data.ndim < 2:
         shape = tuple(LU_data.shape)
         raise ShapeError(f"lu_unpack: the shape is {shape}; it must be at least 2-D")
-    p = lower = upper = fill_like(LU_data, (0,), 0, LU_data.dtype)
-    if unpack_pivots:
-        _need_pivots("lu_unpack", LU_data, LU_pivots)
-        p = _permutation_by("lu_unpack", LU_data, LU_pivots)
-    if unpack_data:
-        lower, upper = _triangles(LU_data)
-    return PLU(p, lower, upper)
-
-
-def _permutation_by(name: str, factored: Tensor, pivots: Tensor) -> Tensor:
-    """Return P of factors and pivots that fit them."""
-    rows = factored.layout.shape[-2]
-    if orders_by_kernel(pivots, rows):
-        return _permutation(factored, pivot_order(pivots, rows))
-    order = _order(name, pivots, rows)
-    return back(np.eye(rows)[order].swapaxes(-1, -2), factored)
+    nothing: Tensor = fill_like(LU_data, (0,), 0, LU_data.dtype)
+    if not unpack_pivots:
+        parts = _triangles(LU_data) if unpack_data else (nothing, nothing)
+        return PLU(nothing, *parts)
+    _need_pivots("lu_unpack", LU_data, LU_pivots)
+    rows = LU_data.layout.shape[-2]
+    order = row_order("lu_unpack", LU_pivots, rows)
+    if unpack_data and unpacks_by_kernel(LU_data):
+        return PLU(*unpacked(LU_data, order))
+    p = _permutation(LU_data, order)
+    return PLU(p, *(_triangles(LU_data) if unpack_data else (nothing, nothing)))
 
 
 def _triangles(both: Tensor) -> tuple[Tensor, Tensor]:
@@ -279,34 +263,11 @@ def lu_solve(
     if not left:
         across = factors.adjoint(B)
         return factors.adjoint(lu_solve(LU, pivots, across, adjoint=not adjoint))
-    if orders_by_kernel(pivots, size := LU.layout.shape[-1]):
-        both, side = _together("lu_solve", LU, B)
-        order = pivot_order(pivots, size)
-        order = expand(order, (*both.layout.shape[:-2], size))
-        return _solved_in_order(both, order, side, adjoint)
-    permutation = _permutation_by("lu_solve", LU, pivots)
-    if adjoint:
-        both = factors.adjoint(LU)
-        half = solve_triangular(both, B, upper=False)
-        whole = solve_triangular(both, half, upper=True, unitriangular=True)
-        return matmul(permutation, whole)
-    moved = matmul(turned(permutation), B)
-    half = solve_triangular(LU, moved, upper=False, unitriangular=True)
-    return solve_triangular(LU, half, upper=True)
-
-
-def _solved_in_order(
-    both: Tensor,
-    order: Tensor,
-    b: Tensor,
-    adjoint: bool,
-) -> Tensor:
-    """Return X of A X = B, given LU factors of A and the order of their rows."""
-    if adjoint:
-        across, places = factors.adjoint(both), unsqueeze(argsort(order, -1), -1)
-        half = solve_triangular(across, b, upper=False)
-        whole = solve_triangular(across, half, upper=True, unitriangular=True)
-        return take_along_dim(whole, places, -2)
-    moved = take_along_dim(b, unsqueeze(order, -1), -2)
-    half = solve_triangular(both, moved, upper=False, unitriangular=True)
-    return solve_triangular(both, half, upper=True)
+    if B.ndim < 2 or B.layout.shape[-2] != LU.layout.shape[-1]:
+        raise ShapeError(
+            f"lu_solve: LU is {tuple(LU.shape)}, B {tuple(B.shape)}; rows differ"
+        )
+    both, side = _together("lu_solve", LU, B)
+    places = expand(pivots, tuple(both.layout.shape[:-1]))
+    found: Tensor = pivoted_solution(both, places, side, bool(adjoint))
+    return found

@@ -12,8 +12,10 @@ from ..dispatch.declare import primitive
 from ..ir.kernel_call import MAX_GROUPS, Dispatch, StridedSpec
 from ..kernels.linalg import (
     EDGE,
+    MOST_AT_ONCE,
     MOST_IN_SHARED,
     STEPPED,
+    TILES,
     small_solve_dispatch,
     solution_dispatches,
 )
@@ -58,7 +60,7 @@ def _small_solve_kernel(gpu: DeviceInfo, a: StridedSpec, b: StridedSpec) -> Disp
 @_small_solve.reference
 def _small_solve_reference(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, ...]:
     factors, order, _ = host_lu(a)
-    return _lu_solve_reference(factors, order, b, False), first_zero(factors)
+    return solved(factors, order, b, False), first_zero(factors)
 
 
 @primitive(dtypes=_REAL, outputs=("out", "info"))
@@ -108,14 +110,24 @@ def _lu_solve_kernel(
 def _lu_solve_reference(
     factors: np.ndarray, order: np.ndarray, b: np.ndarray, transposed: bool
 ) -> np.ndarray:
+    return solved(factors, order, b, transposed)
+
+
+def solved(
+    factors: np.ndarray, order: np.ndarray, b: np.ndarray, turned: bool
+) -> np.ndarray:
+    """Return X of A X = B by factors of A and the order of its rows, on the host.
+
+    Or of A^H X = B if `turned`.
+    """
     places = order[..., None]
-    if not transposed:
+    if not turned:
         side = np.take_along_axis(b.astype(factors.dtype), places, -2)
         half = substituted(factors, side, False, True)
         return substituted(factors, half, True, False)
-    turned, found = np.swapaxes(factors, -1, -2), np.empty_like(b)
-    half = substituted(turned, b.copy(), False, False)
-    np.put_along_axis(found, places, substituted(turned, half, True, True), -2)
+    across, found = np.swapaxes(factors, -1, -2).conj(), np.empty_like(b)
+    half = substituted(across, b.copy(), False, False)
+    np.put_along_axis(found, places, substituted(across, half, True, True), -2)
     return found
 
 
@@ -139,7 +151,7 @@ def _lu_inverse_kernel(
 @_lu_inverse.reference
 def _lu_inverse_reference(factors: np.ndarray, order: np.ndarray) -> np.ndarray:
     one = np.broadcast_to(np.eye(factors.shape[-1]), factors.shape)
-    return _lu_solve_reference(factors, order, one, False)
+    return solved(factors, order, one, False)
 
 
 def is_small_system(a: Tensor) -> bool:
@@ -201,17 +213,19 @@ def lu_solution(
     matrices, size, _ = compact.layout.shape
     columns = b.layout.shape[-1]
     side = reshape(b, (-1, size, columns))
-    if _in_steps(matrices, size, columns):
+    # Of few rows each triangle is one dispatch, where each step is one.
+    at_once = TILES[compact.dtype] < size <= MOST_AT_ONCE and not transposed
+    if _in_steps(matrices, size, columns) and not at_once:
         return reshape(_lu_solve(compact, order, side, transposed), b.layout.shape)
     if not transposed:
-        half = solve(compact, _rows(side, order), False, True)
+        half = solve(compact, ordered_rows(side, order), False, True)
         return reshape(solve(compact, half, True, False), b.layout.shape)
     turned = transpose(compact, 1, 2)
     half = solve(turned, side, False, False)
     moved = solve(turned, half, True, True)
-    return reshape(_rows(moved, argsort(order, 1)), b.layout.shape)
+    return reshape(ordered_rows(moved, argsort(order, 1)), b.layout.shape)
 
 
-def _rows(x: Tensor, order: Tensor) -> Tensor:
+def ordered_rows(x: Tensor, order: Tensor) -> Tensor:
     """Return the rows of (matrices, rows, columns) in another order for each matrix."""
     return gather(x, 1, expand(unsqueeze(order, 2), tuple(x.layout.shape)))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from vkbackend.triangles import solve_in_place
+
 from ..base.device import GpuDevice
 from ..base.dtype import float32, float64, int32
 from ..base.shape import TensorSpec, ceil_div
@@ -120,6 +122,8 @@ def substituted(
     matrix: np.ndarray, found: np.ndarray, upper: bool, unit: bool
 ) -> np.ndarray:
     """Solve a triangular system in place, on the host."""
+    if solve_in_place(matrix, found, upper, unit):
+        return found
     size = matrix.shape[-1]
     with np.errstate(all="ignore"):
         for i in reversed(range(size)) if upper else range(size):

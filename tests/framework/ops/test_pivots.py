@@ -6,6 +6,7 @@ import torch
 
 import vkbackend.framework as fw
 from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.ops.pivots import host_order
 
 
 @pytest.mark.parametrize("shape", [(5, 5), (3, 40, 40), (130, 130)])
@@ -58,3 +59,33 @@ def test_gradients(quick: GpuDevice) -> None:
             grads.append([each.grad.numpy() for each in (a, b)])
         for ours, theirs in zip(*grads):
             np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("needed", [False, True])
+def test_factors_are_unpacked_by_two_dispatches(needed: bool, gpu: GpuDevice) -> None:
+    both = fw.rand(2, 5, 5, device=gpu, requires_grad=needed)
+    pivots = fw.full((2, 5), 5, dtype=fw.int32, device=gpu)
+    fw.eval(both, pivots)
+    before = gpu.gpu.counters.snapshot()
+    found = fw.lu_unpack(both, pivots)
+    fw.eval(*found)
+    since = gpu.gpu.counters.snapshot() - before
+    assert (since.dispatches, since.host_reads, since.uploads) == (2, 0, 0)
+    if needed:
+        (found.L * 2 + found.U * 3).sum().backward()
+        assert found.P.grad_fn is None
+        below = np.tril(np.ones((5, 5)), -1)
+        np.testing.assert_array_equal(both.grad.numpy()[0], below * 2 + (1 - below) * 3)
+
+
+@pytest.mark.parametrize("matrices", [1, 40])
+def test_orders_of_few_and_of_many(matrices: int) -> None:
+    """Rows of few matrices are exchanged one by one, of many by NumPy."""
+    rng = np.random.default_rng(0)
+    pivots = rng.integers(1, 7, (matrices, 4)).astype(np.int32)
+    found = host_order("lu_unpack", fw.tensor(pivots), 6)
+    for order, row in zip(found, pivots - 1):
+        wanted = list(range(6))
+        for j, at in enumerate(row):
+            wanted[j], wanted[at] = wanted[at], wanted[j]
+        assert order.tolist() == wanted
