@@ -59,7 +59,7 @@ def max_unpool1d(
     Parameters
     ----------
     input : Tensor, shape (batch, channels, length) or without batch, float
-        Maxima.
+        Maxima; on a device also integers.
     indices : Tensor, shape of `input`, integer
         Where they were.
     kernel_size, stride, padding
@@ -93,7 +93,7 @@ def max_unpool2d(
     Parameters
     ----------
     input : Tensor, shape (batch, channels, height, width) or without batch
-        Maxima.
+        Float. Maxima; on a device also integers.
     indices : Tensor, shape of `input`, integer
         Where they were.
     kernel_size, stride, padding
@@ -127,7 +127,7 @@ def max_unpool3d(
     Parameters
     ----------
     input : Tensor, shape (batch, channels, depth, height, width) or without batch
-        Float. Maxima.
+        Float. Maxima; on a device also integers.
     indices : Tensor, shape of `input`, integer
         Where they were.
     kernel_size, stride, padding
@@ -155,7 +155,9 @@ def _unpooled(
     window: tuple[Sizes, Sizes | None, Sizes],
     wanted: Sequence[int] | None,
 ) -> Tensor:
-    need_float(name, input=input)
+    # As in PyTorch, devices move integers too, and the host does not.
+    if not input.is_gpu or input.dtype.kind not in ("int", "uint"):
+        need_float(name, input=input)
     if (
         len(input.layout.shape) not in (dims + 1, dims + 2)
         or indices.layout.shape != input.layout.shape

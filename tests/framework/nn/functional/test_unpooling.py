@@ -8,7 +8,7 @@ import torch
 
 import vkbackend.framework as fw
 from tests.framework.nn.functional.beside import beside, drawn
-from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.errors import ShapeError
 from vkbackend.framework.nn import functional as F  # noqa: N812 - PyTorch's usual name
 
@@ -26,6 +26,16 @@ def test_unpooled(dims: int, place: Device) -> None:
     given = values.numpy(), places.numpy()
     beside(f"max_unpool{dims}d", place, *given, 2)
     beside(f"max_unpool{dims}d", place, *given, 2, output_size=list(shape))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint8"])
+def test_devices_move_integers(dtype: str, gpu: GpuDevice) -> None:
+    for dims in (1, 2, 3):
+        x = fw.arange(4, dtype=dtype, device=gpu).reshape(1, 1, *(1,) * (dims - 1), 4)
+        places = fw.tensor([0, 3, 4, 7], device=gpu).reshape(x.shape)
+        found = getattr(F, f"max_unpool{dims}d")(x, places, (1,) * (dims - 1) + (2,))
+        assert str(found.dtype) == f"torch.{dtype}"
+        assert found.flatten().tolist() == [0, 0, 0, 1, 2, 0, 0, 3]
 
 
 @pytest.mark.parametrize("dims", [1, 2, 3])
