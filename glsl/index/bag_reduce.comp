@@ -3,8 +3,8 @@
 //         the last segment of a row covers its end, if with elements of the one before
 // in      weight (rows, width), of the elements or quads; indices (entries): the rows;
 //         offsets (marks), if HAS_OFFSETS: where each bag begins, the last ends at the next
-//         mark or at the end of entries, otherwise each has `each` entries; shares (entries) T, if
-//         HAS_SHARES: factors of rows; padding: a row that does not count, or -1; count:
+//         mark or at the end of entries, otherwise each has `each` entries; shares
+//         (entries) T, if HAS_SHARES: factors of rows; padding: a row that does not count, or -1; count:
 //         invocations; segment; segments; magic and shift, which divide by segment and bags
 // out     out_ (bags, width), 0 of an empty bag; places (bags, width) int32, if PLACES: the
 //         row of each maximum, or -1; error: an index out of range; offset_error: an
@@ -14,6 +14,7 @@
 // macros  MAXIMUM, MEAN: in place of sums; QUADS
 // source  in ACC in the order of entries, so the result is the same in each run; of equal
 //         maxima the first, NaN if it is the first: as PyTorch
+// lint    scalar-load: entries of a bag begin anywhere, and rows lie anywhere
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require

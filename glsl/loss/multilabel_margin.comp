@@ -13,6 +13,8 @@
 // source  PyTorch's definition: comparisons with NaN are false, a label that comes
 //         twice counts twice
 // lint    scalar-load: rows begin at any element, so nothing is aligned to 16 bytes
+// lint    divergent-barrier: rounds end by what all read from shared memory
+// lint    atomic-in-loop: in shared memory, one for each label
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require
