@@ -12,7 +12,6 @@
 // macros  COUNTS; ITEMS: classes of an invocation
 // source  PyTorch's definition: comparisons with NaN are false, a label that comes
 //         twice counts twice
-// lint    scalar-load: rows begin at any element, so nothing is aligned to 16 bytes
 // lint    divergent-barrier: rounds end by what all read from shared memory
 // lint    atomic-in-loop: in shared memory, one for each label
 #version 460
