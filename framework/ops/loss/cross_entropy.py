@@ -13,21 +13,19 @@ from ...autograd.shown_hooks import MAX_NODES, key_of, nodes_between
 from ...autograd.tape import Edge, GradNode, ShownNode, edge_of, shown_node
 from ...base.dtype import FLOAT, SINGLE, float64, promote
 from ...base.errors import ShapeError
-from ...base.shape import Layout, Shape, TensorSpec
+from ...base.shape import Shape, TensorSpec
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import primitive
-from ...dispatch.replayable import replayable
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.cross_entropy import SITE, loss_dispatches
 from ...kernels.shader_types import statistic_dtype
-from ..elementwise.cast import cast
 from ..elementwise.compare import where
 from ..indexing.row_index import INDEX
 from ..movement.slice import select
 from ..norm.softmax import log_softmax
 from ..reduce.sum import sum
 from ..source import fill_like
-from ..view import expand, permute, reshape, unsqueeze
+from ..view import permute, reshape, unsqueeze
 from .cross_entropy_fused import (
     _cross_entropy_rows_with_grad,
     cross_entropy_with_grad,
@@ -37,9 +35,7 @@ from .cross_entropy_gradient import cross_entropy_dlogits, differentiable_vjp
 from .elementwise import check_reduction
 from .nll import (
     check_labels,
-    check_weighted,
     is_in_memory,
-    label_elements,
     labels_in_words,
     nll_loss,
     nll_losses,
@@ -227,10 +223,9 @@ def _shown(
 
     def composed(node: GradNode) -> Tensor:
         found: list[Any] = _given_to(node, shapes, edge) or [
-            each and each.tensor() for each in operands[:2]
+            each and each.tensor() for each in operands
         ]
-        x, labels = found
-        weight = None if operands[2] is None else operands[2].tensor()
+        x, labels, weight = found
         likelihoods = log_softmax(x, min(1, dims - 1))
         return nll_loss(
             likelihoods, labels, weight, ignore_index=ignored, reduction=reduction
@@ -242,7 +237,7 @@ def _shown(
 def _given_to(
     last: GradNode, shapes: tuple[Shape, Shape], edge: Edge | None
 ) -> list[Any] | None:
-    """Return logits and labels, from what the loss of rows saved."""
+    """Return logits, labels and no weights, from what the loss of rows saved."""
     for node in nodes_between(last, [key_of(edge)]) or ():
         if node.op_name == "cross_entropy_rows" and node.saved is not None:
             rows, labels = (node.saved[name].tensor() for name in ("logits", "labels"))
@@ -250,7 +245,7 @@ def _given_to(
             logits = reshape(rows, (batch, *rest, rows.layout.shape[1]))
             order = (0, len(rest) + 1, *range(1, len(rest) + 1))
             logits = reshape(permute(logits, order), shapes[0])
-            return [on_tape(logits, edge), reshape(labels, shapes[1])]
+            return [on_tape(logits, edge), reshape(labels, shapes[1]), None]
     return None
 
 
@@ -288,18 +283,6 @@ def _cross_entropy(
             rows, flat, ignore_index, label_smoothing, mean
         )
         return loss.to(logits.dtype)
-    return _composed(logits, labels, weight, ignore_index, label_smoothing, reduction)
-
-
-@replayable
-def _composed(
-    logits: Tensor,
-    labels: Tensor,
-    weight: Tensor | None,
-    ignore_index: int,
-    label_smoothing: float,
-    reduction: str,
-) -> Tensor:
     if (
         len(logits.layout.shape) == 1
         and len(labels.layout.shape) == labels.dtype.is_float
@@ -392,8 +375,6 @@ def _weighted_losses(
     label_smoothing: float,
 ) -> tuple[Tensor, Tensor]:
     """Return the losses with class weights, and the weight of each row's label."""
-    if not label_smoothing and _has_rows(logits, labels, weight):
-        return _weighted_rows(logits, labels, weight, ignore_index)
     likelihoods = log_softmax(logits, 1)
     given = likelihoods, labels, weight, ignore_index
     losses, counts, counted = nll_losses(
@@ -405,24 +386,3 @@ def _weighted_losses(
         smooth = where(counted, smooth, 0.0)
         losses = losses * (1.0 - label_smoothing) + smooth * label_smoothing
     return losses, counts
-
-
-def _has_rows(*given: Tensor) -> bool:
-    """Return whether a kernel computes losses of rows, of no doubles on a device."""
-    plain = all(type(each.layout) is Layout for each in given)
-    return plain and not (given[0].is_gpu and given[0].dtype is float64)
-
-
-def _weighted_rows(
-    logits: Tensor, labels: Tensor, weight: Tensor, ignore_index: int
-) -> tuple[Tensor, Tensor]:
-    """Return losses of rows times the weight of their label, and that."""
-    check_weighted("cross_entropy", logits, labels, weight)
-    per_class("cross_entropy", weight, logits)
-    rows, flat = _flat(logits, labels)
-    losses, *_ = _cross_entropy_rows(rows, flat, ignore_index, 0.0)
-    table = expand(reshape(weight, (1, -1, 1)), (1, rows.layout.shape[1], flat.numel()))
-    found, _ = label_elements(table, reshape(flat, (1, -1)), ignore_index, SITE)
-    counts = cast(reshape(found, losses.layout.shape), losses.dtype)
-    shape = labels.layout.shape
-    return reshape(losses * counts, shape), reshape(counts, shape)

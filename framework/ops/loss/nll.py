@@ -110,19 +110,6 @@ def per_class(name: str, weight: Tensor, x: Tensor) -> Tensor:
     return reshape(weight, (weight.layout.shape[0], *(1,) * (len(x.layout.shape) - 2)))
 
 
-def check_weighted(name: str, x: Tensor, labels: Tensor, weight: Tensor | None) -> None:
-    """Raise `DTypeError` for labels that are no integers, or weights unlike `x`."""
-    if labels.dtype not in INTEGER:
-        raise DTypeError(
-            f"{name}: labels are {labels.dtype.name}; they must be integers"
-        )
-    if weight is not None and weight.dtype is not x.dtype:
-        raise DTypeError(
-            f"{name}: weight is {weight.dtype.name}, x is {x.dtype.name}; they must be"
-            " the same"
-        )
-
-
 def nll_losses(
     name: str,
     x: Tensor,
@@ -137,7 +124,15 @@ def nll_losses(
     it with all where `x` is computed on the way, or counts with weights. Comparing
     takes one pass, as the gradient does, which needs no scattered writes.
     """
-    check_weighted(name, x, labels, weight)
+    if labels.dtype not in INTEGER:
+        raise DTypeError(
+            f"{name}: labels are {labels.dtype.name}; they must be integers"
+        )
+    if weight is not None and weight.dtype is not x.dtype:
+        raise DTypeError(
+            f"{name}: weight is {weight.dtype.name}, x is {x.dtype.name}; they must be"
+            " the same"
+        )
     classes = x.layout.shape[1]
     words, site = labels_in_words(labels), f"{name}: {CLASSES}"
     if is_stored and weight is None:

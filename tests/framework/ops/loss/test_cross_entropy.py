@@ -108,20 +108,6 @@ def test_weights_and_probabilities(
     )  # fmt: skip
 
 
-def test_weights_take_no_log_probabilities(gpu: GpuDevice) -> None:
-    """Losses of rows, weights of labels, and the quotient of their sums."""
-    x, weight = fw.rand(6, 5, device=gpu), fw.rand(5, device=gpu)
-    labels = fw.tensor([0, 4, 2, -100, 2, 1], device=gpu, dtype=fw.int32)
-    fw.eval(x, weight, labels)
-    before = gpu.gpu.counters.dispatches
-    found = ops.cross_entropy(x, labels, weight)
-    fw.eval(found)
-    assert gpu.gpu.counters.dispatches == before + 3
-    twin, places = (torch.from_numpy(each.numpy()) for each in (x, labels))
-    right = F.cross_entropy(twin, places.long(), torch.from_numpy(weight.numpy()))
-    assert_close(found, right.numpy(), scale=4)
-
-
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32"])
 def test_dtypes_that_labels_are_cast_from(dtype: str, make: Make) -> None:
     x, labels = make(np.eye(3, dtype=np.float32)), np.array([2, 0, 1])
