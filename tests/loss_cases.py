@@ -162,14 +162,14 @@ def margin_counts(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return counts
 
 
-def labels_of_rows(shape: tuple[int, int], dtype: str = "int64") -> Sample:
+def labels_of_rows(*shape: int) -> Sample:
     """Return scores, and labels that end at a -1, some of them twice."""
-    return Sample((Draw(shape), Draw(shape, -1, shape[1], dtype)))
+    return Sample((Draw(shape), Draw(shape, -1, shape[1], "int32")))
 
 
 ROWS_OF_LABELS = (
-    *(labels_of_rows((7, 11)), labels_of_rows((3, 113), "int32")),
-    *(labels_of_rows((2, 1031)), labels_of_rows((0, 3)), labels_of_rows((1, 1))),
+    *(labels_of_rows(7, 11), labels_of_rows(3, 113)),
+    *(labels_of_rows(2, 1031), labels_of_rows(0, 3), labels_of_rows(1, 1)),
 )
 
 # Two sequences of four steps, of up to two labels with blanks around them.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import string
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -70,7 +69,8 @@ def _letters(dims: Any) -> str:
     return "".join(found)
 
 
-_LETTERS = string.ascii_uppercase + string.ascii_lowercase
+# Not of `string`, whose templates take longer to import than all of this file.
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 @autocast_low_precision_of_parts
