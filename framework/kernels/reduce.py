@@ -55,8 +55,8 @@ QUAD_DTYPES = (float32, float16, bfloat16, int32, uint32)
 QUAD = 4
 """Elements of a vec4 load, and the dtypes that have them."""
 
-COLUMN_KERNEL = "reduce/reduce"
-"""Kernel of sums and the like, whose states are merged in one instruction."""
+SUM_KERNEL = "reduce/reduce"
+"""Kernel of sums, products and extremes, whose states are single numbers."""
 
 QUADS_OF_STATE = 4
 """vec4 loads of an invocation of other kernels, where that leaves enough of them: they
@@ -536,7 +536,7 @@ def _dispatch(
 ) -> Dispatch:
     outputs = math.prod(kept.shape)
     by_columns = "COLUMN_QUADS" in step.defines
-    stateful_rows = "QUADS" in step.defines and kernel != COLUMN_KERNEL
+    stateful_rows = "QUADS" in step.defines and kernel != SUM_KERNEL
     loads = QUADS_OF_STATE if stateful_rows else 1
     tile = output_tile(gpu, kept, reduced, by_columns, side, loads)
     group, per_workgroup, side_by_side = tile

@@ -283,7 +283,13 @@ def multilabel_margin_loss(
     Raises
     ------
     ShapeError
-        If shapes do not fit, or the reduction is unknown.
+        If shapes do not fit, the reduction is unknown, or a software device would loop
+        for too long, as over 16,300 classes.
+    DTypeError
+        If the target is not of integers.
+    IndexRangeError
+        If a label is neither a class nor -1: on the host at once, on a device by the
+        next read.
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
     return _multilabel_margin_loss(input, target, reduction)

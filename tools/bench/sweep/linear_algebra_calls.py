@@ -88,8 +88,8 @@ def _tensor_inverse(form: ShapeClass) -> Call | None:
     return None if matrix is None else call(matrix, ind=1)
 
 
-# Everything here has arguments of its own: PyTorch 2.11 never ends with a singular
-# matrix of 4096 equal columns on a GPU (NVIDIA H200, 580.159.04, 2026-12-01).
+# Everything here has arguments of its own: PyTorch 2.11 was still at a singular matrix
+# of 4096 equal columns after six minutes (NVIDIA H200, 580.159.04, 2026-12-01).
 LINEAR_ALGEBRA: dict[str, Make] = {
     "matrix_power": _power,
     "linalg.matrix_power": _power,

@@ -52,7 +52,7 @@ def _accepts(
         return True
     try:
         run[0]()
-    except Exception:
+    except Exception:  # however a side refuses
         return False
     return True
 
