@@ -6,10 +6,12 @@ results, on the host. Whoever times holds a lock meanwhile, so that no two do.
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,11 +30,21 @@ class Turns:
     Parameters
     ----------
     path : Path or None
-        File that all of them lock; None for a process that is by itself.
+        File that all of them lock, and that says since when a GPU is idle; None for a
+        process that is by itself.
+
+    Attributes
+    ----------
+    idle : float
+        Seconds since the turn before, if it left the GPU busy; otherwise infinite.
+    left_busy : bool
+        Whether this turn did; set within it.
     """
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
+        self.idle = math.inf
+        self.left_busy = False
 
     @contextmanager
     def taken(self) -> Iterator[None]:
@@ -40,9 +52,18 @@ class Turns:
         if self.path is None:
             yield
             return
-        with self.path.open("a", encoding="utf-8") as file:
+        with self.path.open("a+", encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+            file.seek(0)
+            # The clock of all processes, from the start of the machine.
+            self.idle = time.monotonic() - float(file.read() or -math.inf)
+            self.left_busy = False
+            try:
+                yield
+            finally:
+                file.truncate(0)
+                if self.left_busy:
+                    file.write(repr(time.monotonic()))
 
 
 def shares(shard: str | None, count: int) -> list[str]:

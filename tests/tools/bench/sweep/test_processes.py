@@ -1,12 +1,13 @@
 """Sweeps by several processes."""
 
+import math
 import multiprocessing
 from pathlib import Path
 
 import pytest
 
 from vkbackend.tools.bench import cli
-from vkbackend.tools.bench.sweep import report
+from vkbackend.tools.bench.sweep import processes, report
 from vkbackend.tools.bench.sweep.processes import Turns, shares
 
 
@@ -39,6 +40,23 @@ def test_one_process_at_a_time_has_the_turn(tmp_path: Path) -> None:
     for process in started:
         process.join()
     assert path.read_text() == "150"
+
+
+def test_a_turn_knows_how_long_a_gpu_was_idle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 5.0
+    monkeypatch.setattr(processes.time, "monotonic", lambda: now)
+    turns, others = Turns(tmp_path / "turns"), Turns(tmp_path / "turns")
+    found = []
+    for each, busy, after in ((turns, True, 2.0), (others, False, 1.0), (turns, True, 0)):
+        with each.taken():
+            found.append(each.idle)
+            each.left_busy = busy
+        now += after
+    with turns.taken():
+        found.append(turns.idle)
+    assert found == [math.inf, 2.0, math.inf, 0.0]
 
 
 @pytest.mark.device

@@ -134,6 +134,13 @@ def test_a_gpu_is_busy_before_it_is_timed(
     assert not work[1]
 
 
+def test_a_gpu_that_another_process_left_busy_is_timed_at_once() -> None:
+    turns = Turns(None)
+    turns.idle = 0.0
+    bed: Any = SimpleNamespace(software=False, turns=turns)  # no GPU, nor inputs
+    Bed.warm(bed)
+
+
 def test_what_reads_is_timed_by_the_hosts_clock(gpu: GpuDevice) -> None:
     bed: Any = SimpleNamespace(
         gpu=gpu.gpu, software=False, seconds=1e-6, typical=statistics.median
