@@ -34,7 +34,7 @@ layout(constant_id = 29) const uint TAP = 1;
 // Result layout, and its sizes.
 const uint IMAGES = 0;  // (images, rows, PLANE), or planes of volumes
 const uint FILTERS = 1;  // (splits, rows, columns), for conv/wgrad_reduce
-const uint PHASES = 2;  // (images, CHANNELS, HEIGHT, WIDTH), rows are (phases, CHANNELS)
+const uint PHASES = 2;  // (images, CHANNELS, HEIGHT, WIDTH), rows are stride phases
 layout(constant_id = 30) const uint RESULTS = IMAGES;
 layout(constant_id = 31) const uint CHANNELS = 1;
 layout(constant_id = 32) const uint HEIGHT = 1;
@@ -68,6 +68,11 @@ layout(constant_id = 53) const uint FRONT = 0;
 layout(constant_id = 54) const uint DEEP_STEP = 1;
 layout(constant_id = 55) const uint DEEP_GAP = 1;
 
+// Rows of PHASES are (phases, CHANNELS); or, where results are stored from shared memory,
+// (phases down, CHANNELS, phases across): rows next to each other then have pixels next
+// to each other. It is 1, or PHASES_ACROSS.
+layout(constant_id = 56) const uint PHASES_TOGETHER = 1;
+
 // Planes of results, if they are some of a volume's; 0: all. They are RESULT_STEP apart.
 layout(constant_id = 49) const uint RESULT_PLANES = 0;
 layout(constant_id = 50) const uint RESULT_STEP = 1;
@@ -81,13 +86,23 @@ uint first_result(uint image, uint channels) {
     return volume * channels * RESULT_PLANES + (image - volume * PLANES) * RESULT_STEP;
 }
 
+// Channel, phase down and phase across of a row of PHASES.
+uvec3 phase_of(uint row) {
+    uint at = row / PHASES_TOGETHER, phase = at / CHANNELS, channel = at - phase * CHANNELS;
+    if (PHASES_TOGETHER > 1) return uvec3(channel, phase, row % PHASES_TOGETHER);
+    return uvec3(channel, phase / PHASES_ACROSS, phase % PHASES_ACROSS);
+}
+
 // Elements in front of K that are zeros in the filters of `rows` rows, in whole units: a
 // stride phase has the last taps of a window, all, some or none.
 uint leading_zeros(uint first_row, uint rows, uint unit) {
     if (FILTER_LINES == 0 || push.total <= unit) return 0;
     uint last_row = min(first_row + rows, push.m) - 1, zeros = push.total - unit;
-    for (uint phase = first_row / CHANNELS; phase <= last_row / CHANNELS; ++phase) {
-        uint down = phase / PHASES_ACROSS, across = phase % PHASES_ACROSS;
+    const uint OF_PHASE = CHANNELS * PHASES_TOGETHER;
+    for (uint phase = first_row / OF_PHASE; phase <= last_row / OF_PHASE; ++phase) {
+        // Of those together the first has the most taps.
+        uvec3 own = phase_of(phase * OF_PHASE);
+        uint down = own.y, across = own.z;
         uint lines = (FILTER_LINES + PHASES_DOWN - 1 - down) / PHASES_DOWN;
         uint columns = (FILTER_COLUMNS + PHASES_ACROSS - 1 - across) / PHASES_ACROSS;
         uint taps = TAPS - lines * TAPS_ACROSS + TAPS_ACROSS - columns;
@@ -132,7 +147,7 @@ uvec2 planes_outside(uint first_column, uint columns, uint unit) {
 // Offset of the channels that rows from `row` on are made of.
 uint bundle_offset(uint row) {
     if (BUNDLE_ROWS == 0) return 0;
-    return (RESULTS == PHASES ? row % CHANNELS : row) / BUNDLE_ROWS * BUNDLE;
+    return (RESULTS == PHASES ? phase_of(row).x : row) / BUNDLE_ROWS * BUNDLE;
 }
 
 // Offset of the first tap of an output pixel.
@@ -169,41 +184,46 @@ uint tap_vector_offset(uint number) {
         + own;
 }
 
-// Pixel of a result in an image of PHASES: its channel, and its coordinates (y, x), out
-// of bounds where stride phases reach past the edge.
-uvec3 pixel_of(uint row, uint column) {
-    uint phase = row / CHANNELS;
-    uint line = column % PLANE / ACROSS;
-    uint across = column % PLANE - line * ACROSS;
-    return uvec3(row - phase * CHANNELS,
-        line * PHASES_DOWN + phase / PHASES_ACROSS - BEFORE_H,
-        across * PHASES_ACROSS + phase % PHASES_ACROSS - BEFORE_W);
+// Where results of a column begin: of PHASES their first plane, and the pixel (y, x) of
+// the first phase, out of bounds where stride phases reach past the edge; of others the
+// element of the first row.
+uvec3 first_of(uint column) {
+    if (RESULTS == FILTERS) return uvec3(column, 0, 0);
+    uint number = column / PLANE, rest = column - number * PLANE;
+    uint image = image_of(number);
+    if (RESULTS == IMAGES)
+        return uvec3(first_result(image, push.m) * PLANE + rest, 0, 0);
+    uint line = rest / ACROSS, across = rest - line * ACROSS;
+    return uvec3(first_result(image, CHANNELS), line * PHASES_DOWN - BEFORE_H,
+        across * PHASES_ACROSS - BEFORE_W);
+}
+
+bool is_inside(uvec3 first, uint row) {
+    if (RESULTS != PHASES) return row < push.m;
+    uvec3 phase = phase_of(row);
+    return row < push.m && first.y + phase.y < HEIGHT && first.z + phase.z < WIDTH_OUT;
+}
+
+// Element of a row's result in a column that begins there.
+uint at_row(uvec3 first, uint row) {
+    uint part = gl_WorkGroupID.z * push.a_batch;
+    if (RESULTS == FILTERS) return part + row * push.n + first.x;
+    if (RESULTS == IMAGES) return part + row * (RESULT_CHANNEL * PLANE) + first.x;
+    uvec3 phase = phase_of(row);
+    uint plane = first.x + phase.x * RESULT_CHANNEL;
+    return part + (plane * HEIGHT + first.y + phase.y) * WIDTH_OUT + first.z + phase.z;
 }
 
 #ifdef BIAS
 // What is added to each row of the product; the first of split-K's slices has it.
 float bias_of(uint row) {
     if (gl_WorkGroupID.z != 0) return 0;
-    return load(push.bias, RESULTS == PHASES ? row % CHANNELS : row);
+    return load(push.bias, RESULTS == PHASES ? phase_of(row).x : row);
 }
 #endif
 
 bool is_result(uint row, uint column) {
-    bool inside = row < push.m && column < push.n;
-    if (RESULTS != PHASES) return inside;
-    uvec3 pixel = pixel_of(row, column);
-    return inside && pixel.y < HEIGHT && pixel.z < WIDTH_OUT;
+    return column < push.n && is_inside(first_of(column), row);
 }
 
-uint result_at(uint row, uint column) {
-    uint part = gl_WorkGroupID.z * push.a_batch;
-    if (RESULTS == FILTERS) return part + row * push.n + column;
-    uint number = column / PLANE;
-    uint image = image_of(number);
-    if (RESULTS == IMAGES)
-        return part + (first_result(image, push.m) + row * RESULT_CHANNEL) * PLANE
-            + (column - number * PLANE);
-    uvec3 pixel = pixel_of(row, column);
-    uint plane = first_result(image, CHANNELS) + pixel.x * RESULT_CHANNEL;
-    return part + (plane * HEIGHT + pixel.y) * WIDTH_OUT + pixel.z;
-}
+uint result_at(uint row, uint column) { return at_row(first_of(column), row); }

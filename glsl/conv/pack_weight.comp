@@ -9,8 +9,9 @@
 //         (rows), of those scales: see lib/float16_scale.glsl
 //         Channels are those of a bundle of groups, zeros where a row is of another group
 // consts  KERNEL_H, KERNEL_W, STRIDE_H, STRIDE_W; FOR_INPUT: for dgrad in place of the
-//         convolution: rows are (stride phases, in channels), taps are every stride-th,
-//         in reverse; planes are every DEEP_STEP-th from the DEEP_FIRST, in reverse too
+//         convolution: rows are (stride phases, in channels), or, if together, those
+//         across last; taps are every stride-th, in reverse; planes are every
+//         DEEP_STEP-th from the DEEP_FIRST, in reverse too
 // source  definition
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -25,6 +26,7 @@ layout(constant_id = 20) const uint DEEP = 1;
 layout(constant_id = 21) const uint DEEP_FIRST = 0;
 layout(constant_id = 22) const uint DEEP_STEP = 1;
 layout(constant_id = 23) const uint PLANES_FIRST = 0;
+layout(constant_id = 24) const uint PHASES_TOGETHER = 1;  // 1, or STRIDE_W
 
 // Of a stride phase, by component: the validation layers of 1.3.239 fold operations on
 // constant vectors into modules that are not valid.
@@ -81,8 +83,9 @@ void main() {
     uint own_count = push.out_count, other_count = push.in_count;
     uvec2 at = uvec2(tap / KERNEL_W, tap % KERNEL_W);
     if (FOR_INPUT != 0) {
-        uint phase = row / push.in_channels;
-        first = row - phase * push.in_channels;
+        uint line = row / PHASES_TOGETHER, phase = line / push.in_channels;
+        first = line - phase * push.in_channels;
+        phase = phase * PHASES_TOGETHER + row % PHASES_TOGETHER;
         last = phase < STRIDE_H * STRIDE_W ? push.in_channels : 0;
         own_count = push.in_count;
         other_count = push.out_count;

@@ -32,6 +32,12 @@ void load_exponents(uint first_row, uint first_column, uint batch) {
             : column_exponent(min(first_column + i - BLOCK_M, push.n - 1), batch);
 }
 
+float scaled_back(float sum, uint row, uint column) {
+    vec2 both = power_in_factors(
+        exponents[row - scaled_from.x] + exponents[BLOCK_M + column - scaled_from.y]);
+    return sum * both.x * both.y;
+}
+
 // Four neighbours of a row, from `column` on.
 vec4 scaled_back(vec4 sums, uint row, uint column) {
     int own = exponents[row - scaled_from.x];

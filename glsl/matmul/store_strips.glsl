@@ -138,6 +138,42 @@ void store_strip(uint strip, uint first_row, uint first_column) {
         }
     }
 }
+#elif defined(IMPLICIT_GEMM) && !defined(WIDE_STORES) && !defined(EPILOGUE)
+// Stores the result at `place` of a line that starts at `from` in shared memory.
+void store_result(uint to, uint row, uint column, uint from, uint place) {
+    uint word = tiles[from + place * STORED_BYTES / 16][place * STORED_BYTES / 4 % 4];
+#ifdef AS_BITS
+    OutBits(push.out_).at[to] = uint16_t(place % 2 == 0 ? word & 0xffffu : word >> 16);
+#else
+#if STORED_BYTES == 2
+    float value = unpackHalf2x16(word)[place % 2];
+#else
+    float value = scaled_back(uintBitsToFloat(word), row, column);
+#endif
+#ifdef BIAS
+    value += bias_of(row);
+#endif
+    store(push.out_, to, value);
+#endif
+}
+
+// Neighbours of a line of pixels are stored at once, among them those of stride phases
+// that are together. Where a column begins is computed once: for each result it took
+// longer than the products of 128 channels.
+void store_strip(uint strip, uint first_row, uint first_column) {
+    for (uint at = lane; at < SUB_N * PHASES_TOGETHER; at += SUBGROUP) {
+        uint place = at / PHASES_TOGETHER, own = at % PHASES_TOGETHER;
+        uint column = first_column + place;
+        if (column >= push.n) continue;
+        uvec3 first = first_of(column);
+        [[unroll]] for (uint line = 0; line < EDGE; line += PHASES_TOGETHER) {
+            uint row = first_row + line + own;
+            if (is_inside(first, row))
+                store_result(at_row(first, row), row, column,
+                    strip + (line + own) * STRIP_PITCH, place);
+        }
+    }
+}
 #else
 void store_strip(uint strip, uint first_row, uint first_column) {
     const uint COUNT = EDGE * SUB_N / TOGETHER;

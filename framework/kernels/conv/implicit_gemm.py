@@ -74,6 +74,9 @@ MOST_ELEMENTS = 1 << 31
 MAX_GEOMETRIES = 256
 """Most image and filter sizes that kernels are specialized for in a process."""
 
+FRAGMENT_ROWS = 16
+"""Rows that a subgroup of tensor cores stores at once."""
+
 IMAGES, FILTERS, PHASES = range(3)
 """Result layouts of a GEMM; numbers of `conv/igemm_addressing.glsl`."""
 
@@ -183,6 +186,18 @@ class _ImplicitGemm(NamedTuple):
         """Rows of a bundle, of one stride phase."""
         rows = self.constants["CHANNELS"] if self.kind == PHASES else self.rows
         return rows // self.bundles
+
+    @property
+    def together(self) -> int:
+        """Stride phases whose results are neighbours of a line, and so are their rows.
+
+        Tensor cores store results from shared memory, lines of pixels at once. The sums
+        of SIMT kernels leave out taps that a phase has not, which together fewer can.
+        """
+        if self.kind != PHASES or self.mode == SIMT:
+            return 1
+        across = self.constants["PHASES_ACROSS"]
+        return across if FRAGMENT_ROWS % across == 0 else 1
 
     @property
     def side_by_side(self) -> int:
@@ -504,6 +519,7 @@ def _filters(
         scaled=product.scaled,
         bundle=product.bundle,
         deep=product.deep,
+        together=product.together,
     )
     return _LeftOperand(copy, lines, line)
 
@@ -585,6 +601,7 @@ def _constants(
         **_window_constants(product),
         **product.constants,
         "RESULTS": product.kind,
+        **({"PHASES_TOGETHER": product.together} if product.together > 1 else {}),
         "A_ALONG_K": along_k,
         "B_ALONG_K": along_k,
         "DEPTH": split_steps * tile.k,

@@ -138,6 +138,7 @@ def filters(
     scaled: bool = False,
     bundle: int = 1,
     deep: DepthTaps | None = None,
+    together: int = 1,
 ) -> Copy:
     """Return the packed filters, the op's `weight`.
 
@@ -156,6 +157,8 @@ def filters(
         Groups whose channels a line has, with zeros for those of other groups.
     deep : DepthTaps or None
         Of filters of volumes: their planes in a line.
+    together : int, default 1
+        Stride phases across that neighbouring lines are of, or 1.
     """
     name = f"filters {deep.first}" if deep is not None else "filters"
     memory = Scratch(name, VECTOR_SIZE * lines * line)
@@ -170,6 +173,8 @@ def filters(
     names = ("KERNEL_H", "KERNEL_W", "STRIDE_H", "STRIDE_W")
     constants = {name: call.window.constants()[name] for name in names}
     constants |= {"LOCAL_X": WORKGROUP, "FOR_INPUT": int(for_input)}
+    if together > 1:
+        constants["PHASES_TOGETHER"] = together
     if deep is not None:
         constants |= {
             "DEPTH": call.weight.shape[2], "DEEP": deep.planes,

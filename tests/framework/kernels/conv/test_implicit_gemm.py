@@ -268,13 +268,14 @@ def test_sums_on_matrix_units_begin_where_a_phase_has_taps(
     assert any("FILTER_LINES" in each.constants for each in kernels)
 
 
-# Stride phases with and without a tap, stride 1, groups in bundles and scaled float32
-# with sums of slices.
+# Stride phases with and without a tap, whose pixels are stored together or not, stride
+# 1, groups in bundles and scaled float32 with sums of slices.
 TRANSPOSED: list[Convolved] = [
     ((2, 16, 5, 6), (16, 24, 3, 3), {"stride": 2, "padding": 1, "output_padding": 1}),
     ((2, 16, 4, 5), (16, 24, 4, 4), {"stride": 2, "padding": 1}),
     ((1, 16, 4, 4), (16, 20, 1, 2), {"stride": (2, 3)}),
     ((2, 16, 4, 8), (16, 24, 3, 3), {"padding": 1}),
+    ((1, 16, 5, 3), (16, 12, 3, 7), {"stride": (1, 4), "padding": (1, 2)}),
     ((1, 64, 4, 5), (64, 4, 3, 3), {"groups": 16, "stride": 2}),
 ]
 
@@ -300,7 +301,7 @@ def test_a_transposed_convolution_adds_its_bias(
 
 @pytest.mark.parametrize("splits", [1, 3])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-@pytest.mark.parametrize("row", TRANSPOSED[:4], ids=name_of)
+@pytest.mark.parametrize("row", TRANSPOSED[:5], ids=name_of)
 def test_a_transposed_convolution_adds_its_bias_on_matrix_units(
     gpu: GpuDevice,
     split_products: list[Dispatch],
@@ -327,6 +328,9 @@ def test_a_transposed_convolution_adds_its_bias_on_matrix_units(
     np.testing.assert_array_equal(found.float().numpy(), wanted.numpy())
     product = next(each for each in split_products if "EMULATED" in each.defines)
     assert "BIAS" in product.defines
+    across = product.constants.get("PHASES_ACROSS", 1)
+    together = across if across in (2, 4) else 1  # of 16 rows
+    assert product.constants.get("PHASES_TOGETHER", 1) == together
 
 
 # Volumes: padding, groups with strides, gaps, planes between each other, of one tap and
