@@ -120,7 +120,7 @@ def tables(device: Any, shape: Shape) -> Iterator[Table]:
     )
     rules: tuple[tuple[str, Callable[[], Sequence[Tensor]]], ...] = (
         ("forward", lambda: [forward(x, weight, None, how)]),
-        ("by images", lambda: [by_images(grad, weight, size, how)]),
+        ("by images", lambda: [by_images(grad, weight, None, size, how)]),
         ("by filters", lambda: [by_filters(grad, x, how)]),
     )
     for name, run in rules:

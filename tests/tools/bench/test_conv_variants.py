@@ -7,13 +7,16 @@ from vkbackend.framework.base.device import GpuDevice
 from vkbackend.tools.bench import conv_variants
 
 
-def test_the_table(gpu: GpuDevice, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--shape", "1x2x5x4x3x3x3", "--only", "forward", "--precision", "high"]
+@pytest.mark.parametrize("name", ["forward", "by images", "by filters"])
+def test_the_table(
+    gpu: GpuDevice, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    options = ["--shape", "1x2x5x4x3x3x3", "--only", name, "--precision", "high"]
     before = fw.get_float32_matmul_precision()
     assert conv_variants.main([*options, "--device", gpu.name]) == 0
     assert fw.get_float32_matmul_precision() == before
     _, title, *rows = capsys.readouterr().out.splitlines()
-    assert title == "forward 1x2x5x4x3x3x3"
+    assert title == f"{name} 1x2x5x4x3x3x3"
     assert len(rows) == len(conv_variants.variants())
     assert sum(row.split()[0] == "*" for row in rows) == 1
 
