@@ -80,7 +80,7 @@ def variants() -> list[Variant]:
         )
         for name, plane, line in (
             ("small", small, small),
-            ("large", winograd.LARGE_PLANE_TILES, winograd.LARGE_LINE_TILES),
+            ("large", winograd.PLANE_TILES, winograd.LARGE_LINE_TILES),
         )
     ]
     pieces = [

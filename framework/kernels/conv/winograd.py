@@ -9,7 +9,26 @@ images (dgrad) is a convolution with filters turned around; the gradient by the 
 (wgrad) is the adjoint, with tiles as K.
 
 As many tiles as fit the scratch memory are a piece; pieces run one after the other.
-Errors, and the points: `glsl/conv/winograd.glsl`.
+
+An error is relative to the largest sum of a tile, so a pixel or a tap that exceeds its
+neighbours has errors around it. Root mean squares relative to the results, in NumPy
+against float64, all sums in order:
+
+===================== ========== =========== ============
+of normal numbers     8 channels 64 channels 512 channels
+===================== ========== =========== ============
+sums of 3 by 3 taps       1.6e-7      4.4e-7       1.2e-6
+F(4x4, 3x3)               4.5e-7      7.8e-7       1.9e-6
+sums of 5 by 5 taps       2.6e-7      7.1e-7       2.0e-6
+F(2x2, 5x5)               5.3e-7      9.0e-7       2.1e-6
+F(4x4, 5x5)               1.8e-6      3.2e-6       7.7e-6
+===================== ========== =========== ============
+
+Those of F(4x4, 5x5) were up to 8.2 times those of the sums with 8 channels, 5.3 with 64
+and 4.8 with 512: of numbers that are normal, positive, around 100 with filters that sum
+to zero, or of which a hundredth is 1000 times as large. The largest difference was
+1.5e-5 of the largest sum of magnitudes in its tile, of the sums 1.8e-6. The points:
+`glsl/conv/winograd.glsl`.
 """
 
 from __future__ import annotations
@@ -44,13 +63,13 @@ if TYPE_CHECKING:
 TAKEN: bool | None = None
 """Whether convolutions are computed so where they can be; None: where it is quicker."""
 
-PLANE_TILES, LINE_TILES = {3: 4, 5: 2}, {3: 4, 5: 4}
+PLANE_TILES, LINE_TILES = {3: 4, 5: 4}, {3: 4, 5: 4}
 """Results of a tile by taps, m of F(m, r): in each of two directions, and in one alone
 where the other has one tap."""
 
-LARGE_PLANE_TILES, LARGE_LINE_TILES = {3: 4, 5: 4}, {3: 8, 5: 8}
-"""Those where float32 may be scaled to float16, with larger errors than theirs: they
-take fewer products, and have up to 12 times the errors of plain sums."""
+LARGE_LINE_TILES = {3: 8, 5: 8}
+"""Those in one direction where float32 may be scaled to float16, which has larger
+errors: they take fewer products, and have up to 12 times the errors of plain sums."""
 
 MOST_BYTES = 256 << 20
 """Most scratch memory of the operands and results of a piece."""
@@ -187,9 +206,8 @@ def _tile(call: ConvCall) -> Pair | None:
         return None
     high, wide = window.kernel
     both = min(high, wide) > 1
-    known = PLANE_TILES if both else LINE_TILES
-    if call.how.mode == SCALED_FLOAT16:
-        known = LARGE_PLANE_TILES if both else LARGE_LINE_TILES
+    lines = LARGE_LINE_TILES if call.how.mode == SCALED_FLOAT16 else LINE_TILES
+    known = PLANE_TILES if both else lines
     down, across = ({1: 1, **known}.get(taps) for taps in (high, wide))
     return None if down is None or across is None else (down, across)
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import float16, float32
 from vkbackend.framework.ir.kernel_call import BufferOffset, Dispatch, Scratch
-from vkbackend.framework.kernels.conv import winograd
+from vkbackend.framework.kernels.conv import implicit_gemm, winograd
 from vkbackend.framework.kernels.conv.problem import ConvCall
 from vkbackend.framework.kernels.conv.window import Window
 from vkbackend.framework.kernels.gemm.tiles import SCALED_FLOAT16
@@ -111,7 +111,9 @@ def test_result_and_gradients(
     weight: tuple[int, ...],
     options: dict[str, Any],
 ) -> None:
-    check(gpu, (x, weight, (weight[0],)), options, bound=2e-6)
+    # In NumPy 5 by 5 taps of 8 channels have errors of 1.8e-6: see `winograd`.
+    bound = 4e-6 if weight[2:] == (5, 5) else 2e-6
+    check(gpu, (x, weight, (weight[0],)), options, bound=bound)
     assert set(taken) == set(PASSES)
 
 
@@ -256,7 +258,6 @@ def test_results_go_on_into_what_follows(
         ((2, 6, 1, 35), (5, 6, 1, 5)),
         pytest.param((2, 6, 1, 40), (5, 6, 1, 3), marks=pytest.mark.core),
         ((2, 3, 19, 3), (5, 3, 5, 1)),
-        ((2, 3, 10, 11), (4, 3, 5, 5)),
     ],
 )
 def test_large_tiles(
@@ -266,7 +267,6 @@ def test_large_tiles(
     x: tuple[int, ...],
     weight: tuple[int, ...],
 ) -> None:
-    monkeypatch.setattr(winograd, "PLANE_TILES", winograd.LARGE_PLANE_TILES)
     monkeypatch.setattr(winograd, "LINE_TILES", winograd.LARGE_LINE_TILES)
     padding = weight[2] // 2, weight[3] // 2
     check(gpu, (x, weight, (weight[0],)), {"padding": padding}, bound=1e-5)
@@ -276,7 +276,7 @@ def test_large_tiles(
         for each in dispatches
         if "TILE_DOWN" in each.constants
     }
-    assert max(constants) == (8 if min(weight[2:]) == 1 else 4)
+    assert max(constants) == 8
 
 
 def test_tiles_by_precision(discrete: vkbackend.DeviceInfo) -> None:
@@ -296,6 +296,47 @@ def test_many_channels_keep_the_precision(
     check(gpu, ((1, 96, 9, 12), (40, 96, 3, 3)), {"padding": 1}, bound=2e-6)
     check(gpu, ((1, 96, 1, 40), (40, 96, 1, 5)), {"padding": (0, 2)}, bound=2e-6)
     assert set(taken) == set(PASSES)
+
+
+NUMBERS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] = {
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+    "positive": lambda rng, shape: np.maximum(rng.standard_normal(shape), 0),
+    "around 100": lambda rng, shape: 100 + rng.standard_normal(shape),
+    "a hundredth is large": lambda rng, shape: (
+        rng.standard_normal(shape) * np.where(rng.random(shape) < 0.01, 1e3, 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("numbers", NUMBERS)
+@pytest.mark.parametrize("channels", [8, 64])
+def test_errors_of_planes_of_five_taps(
+    gpu: GpuDevice,
+    taken: dict[str, list[Dispatch]],
+    numbers: str,
+    channels: int,
+) -> None:
+    """Errors of F(4x4, 5x5) beside those of float32 sums in the order of the taps.
+
+    In NumPy they were up to 8.2 times as large with 8 channels and 5.3 with 64, see
+    `winograd`; filters that sum to zero leave only errors of images around 100.
+    """
+    rng = np.random.default_rng(0)
+    x = NUMBERS[numbers](rng, (1, channels, 12, 12)).astype(np.float32)
+    weight = rng.standard_normal((8, channels, 5, 5))
+    weight -= weight.mean((1, 2, 3), keepdims=True)
+    weight = weight.astype(np.float32)
+    window = Window((5, 5), (1, 1), (0, 0), (1, 1))
+    patches = window.patches(x, 0)[0].transpose(0, 3, 4, 1, 2).reshape(-1, 8, 8)
+    taps = weight.reshape(8, -1)
+    want = np.einsum("rk,khw->rhw", taps.astype("f8"), patches.astype("f8"))
+    plain = np.zeros((8, 8, 8), np.float32)
+    for k, patch in enumerate(patches):
+        plain += taps[:, k, None, None] * patch
+    found = ops.conv2d(*(fw.tensor(each, "float32", gpu) for each in (x, weight)))
+    error, usual = (relative_error(each, want) for each in (found.numpy()[0], plain))
+    assert error < {8: 10, 64: 7}[channels] * usual
+    assert taken["forward"][0].constants["TILE_DOWN"] == 4
 
 
 def test_long_sums_are_cut(
@@ -373,3 +414,25 @@ def test_what_is_quicker(
         assert not quick((1, 16, 8, 8), 16)
     change_model(monkeypatch, winograd_bytes_per_microsecond=1e-9)
     assert not quick((16, 128, 56, 56), 128)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "filters", "quick"),
+    [
+        ((32, 64, 56, 56), 64, True),
+        ((32, 128, 28, 28), 128, True),
+        ((32, 512, 14, 14), 512, True),
+        ((1, 64, 14, 14), 64, False),
+        ((8, 32, 28, 28), 32, False),
+    ],
+)
+def test_planes_of_five_taps_are_taken_where_they_are_many(
+    discrete: vkbackend.DeviceInfo, sizes: tuple[int, ...], filters: int, quick: bool
+) -> None:
+    """On an H200 the first took 170 us so, 471 by the implicit GEMM."""
+    info = dataclasses.replace(discrete, vendor_id=0x10DE)
+    call = call_of(info, sizes, filters, Window((5, 5), (1, 1), (2, 2), (1, 1)))
+    for name in PASSES:
+        own = winograd.microseconds(call, name)
+        assert (own < math.inf) == quick
+        assert not quick or getattr(implicit_gemm, name)(call, None, own) is None
