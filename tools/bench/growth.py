@@ -9,8 +9,9 @@ A *step* is between neighbouring sizes n < m. It is t(m) / t(n) over w(m) / w(n)
 much more the time grows than the work does. Where both sizes take no longer than a
 launch it is below 1, at full rate it is 1, and where a slower kernel takes over it is
 above.
-Steps above `--step` (1.5) are measured once more, of which the least times count, and
-are printed if they remain.
+Both sizes of a step above `--step` (1.5) are measured once more, on a GPU that was kept
+busy, and the least times count: where kernels were compiled in between, its clock had
+fallen to a sixth. Steps are printed if they remain.
 
 `flat` is t/w of the largest size over t/w of 1 Mi elements, and `worst` the largest t/w
 from there on over the least.
@@ -42,8 +43,9 @@ FLAT_FROM = 1 << 20
 """Elements from which time should be in proportion to work."""
 
 _ROUNDS = 3
-_WARM_SECONDS = 0.01
-"""Of work before it is timed: while kernels compile, a device's clock falls."""
+_WARM, _BUSY = 0.01, 0.05
+"""Seconds of work before it is timed, and before it is timed again: while kernels
+compile, a device's clock falls."""
 _MOST_REPEATS = 100
 _TICK = 1e-9
 
@@ -127,19 +129,20 @@ class Bench:
             max(FIRST, kind.least), min(self.most, int(self.memory / kind.size))
         )
 
-    def point(self, kind: KernelClass, size: int) -> Point:
-        """Return the time of a size."""
+    def point(self, kind: KernelClass, size: int, warm: float = _WARM) -> Point:
+        """Return the time of a size, after so many seconds of it."""
         made = kind.make(self.inputs, size)
-        return Point(max(self.seconds(made), _TICK), made.work)
+        return Point(max(self.seconds(made, warm), _TICK), made.work)
 
-    def seconds(self, made: Sized) -> float:
+    def seconds(self, made: Sized, warm: float = _WARM) -> float:
         """Return the seconds of a run: of several batches, after those that warm up."""
         gpu = self.device.gpu
         wall_seconds(gpu, made.run, 1)
         once = self.clock(gpu, made.run, 1)
-        if gpu.info.kind != "software":
-            most = round(_WARM_SECONDS / max(once, _TICK))
-            once = self.clock(gpu, made.run, max(1, min(_MOST_REPEATS, most)))
+        end = time.perf_counter() + warm
+        while gpu.info.kind != "software" and time.perf_counter() < end:
+            repeat = round(warm / max(once, _TICK))
+            once = self.clock(gpu, made.run, max(1, min(_MOST_REPEATS, repeat)))
         if once > self.batch:
             return min(once, self.clock(gpu, made.run, 1))
         repeat = max(1, min(_MOST_REPEATS, round(self.batch / max(once, 1e-7))))
@@ -161,10 +164,13 @@ class Bench:
             except Error as error:  # a result of wider elements, or scratch memory
                 print(f"{kind.name} of {size}: {error}"[:300], file=sys.stderr)
                 refused = size
-        suspect = {n for grown, *pair in steps(points) if grown > step for n in pair}
-        for size in sorted(suspect):
-            again = self.point(kind, size)
-            points[size] = min(points[size], again)
+        again: set[int] = set()
+        while suspect := {
+            n for grown, *pair in steps(points) if grown > step for n in pair
+        }.difference(again):
+            for size in sorted(suspect):
+                points[size] = min(points[size], self.point(kind, size, _BUSY))
+            again |= suspect
         self.inputs.forget()
         return dict(sorted(points.items()))
 

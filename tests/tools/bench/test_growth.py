@@ -1,7 +1,11 @@
 """Growth of times: sizes, steps, flatness, and a run."""
 
 import json
+import math
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -42,3 +46,23 @@ def test_a_run_adds_a_line_for_each_class(
     table = capsys.readouterr().out.splitlines()
     assert table[2].split()[:4] == ["exp", "bfloat16", "2048", "-"]
     assert table[3].startswith("1 classes, ")
+
+
+def test_steps_are_measured_again_until_none_is_new(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = object.__new__(growth.Bench)
+    bench.most, bench.inputs = 8, SimpleNamespace(forget=list)
+    monkeypatch.setattr(bench, "sizes", lambda _: [1, 2, 4, 8], raising=False)
+    calls: Counter[int] = Counter()
+
+    def point(kind: object, size: int, warm: float = 0.0) -> Point:
+        calls[size] += 1
+        slow = size >= 4 and calls[size] == 1
+        return Point(5.0 * size if slow else size, size)
+
+    monkeypatch.setattr(bench, "point", point, raising=False)
+    kind: Any = SimpleNamespace(name="a class")
+    found = bench.measured(kind, math.inf, 1.5)
+    assert {each.cost for each in found.values()} == {1.0}
+    assert calls == {1: 1, 2: 2, 4: 2, 8: 2}
