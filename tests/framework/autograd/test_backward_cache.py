@@ -470,7 +470,7 @@ def test_pieces_of_a_replay(place: Any) -> None:
         for _ in range(ROUNDS):
             x.grad = None
             y = x
-            for _ in range(100):
+            for _ in range(40):
                 y = (y * 1.001).tanh()
             fw.eval(y)
             start = place.gpu.counters.snapshot()
@@ -478,7 +478,7 @@ def test_pieces_of_a_replay(place: Any) -> None:
             counts.append((place.gpu.counters.snapshot() - start).submits)
             peer = torch.full((4,), 0.5, requires_grad=True)
             other = peer
-            for _ in range(100):
+            for _ in range(40):
                 other = (other * 1.001).tanh()
             other.sum().backward()
             assert peer.grad is not None

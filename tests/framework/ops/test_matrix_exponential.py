@@ -11,9 +11,12 @@ wide = pytest.mark.wide
 SIZE = 2.0**20
 
 
+# Kernels of few rows compile within seconds, those of 16 take most of a minute.
+LONG = ((3, 16, 16), (1, 1), (30, 30), (60, 60))
+
+
 @pytest.mark.parametrize(
-    "shape",
-    [(3, 16, 16), *(pytest.param((n, n), marks=wide) for n in (1, 30, 60))],
+    "shape", [(3, 3, 3), *(pytest.param(each, marks=wide) for each in LONG)]
 )
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=wide)])
 def test_exponentials(shape: tuple[int, ...], dtype: str, quick: GpuDevice) -> None:
@@ -90,7 +93,7 @@ def test_two_byte_matrices_are_computed_in_float32(
     )
 
 
-@pytest.mark.parametrize("size", [6, pytest.param(30, marks=wide)])
+@pytest.mark.parametrize("size", [3, *(pytest.param(n, marks=wide) for n in (6, 30))])
 def test_second_derivatives(size: int, quick: GpuDevice) -> None:
     data = np.random.default_rng(0).standard_normal((size, size)).astype("f4") * 0.2
     found = []
