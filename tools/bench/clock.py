@@ -34,6 +34,20 @@ def wall_seconds(gpu: vkbackend.Device, run: Run, repeat: int) -> float:
     return (time.perf_counter() - start) / repeat
 
 
+def keep_busy(gpu: vkbackend.Device, factor: Tensor, seconds: float) -> None:
+    """Multiply a matrix by itself until its device has been busy for so long.
+
+    The clock of a GPU that waits for the host, or has little to do, falls: an H200's to
+    a sixth (driver 580.159.04, 2026-11-30).
+    """
+    end = time.perf_counter() + seconds
+    while True:
+        fw.eval(factor @ factor)
+        gpu.synchronize()
+        if time.perf_counter() >= end:
+            return
+
+
 def settled(times: Sequence[float]) -> bool:
     """Return whether the last times are no quicker than those before them.
 

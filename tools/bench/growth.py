@@ -10,8 +10,8 @@ much more the time grows than the work does. Where both sizes take no longer tha
 launch it is below 1, at full rate it is 1, and where a slower kernel takes over it is
 above.
 Both sizes of a step above `--step` (1.5) are measured once more, on a GPU that was kept
-busy, and the least times count: where kernels were compiled in between, its clock had
-fallen to a sixth. Steps are printed if they remain.
+busy, and the least times count: its clock falls where kernels are compiled in between,
+or are short. Steps are printed if they remain.
 
 `flat` is t/w of the largest size over t/w of 1 Mi elements, and `worst` the largest t/w
 from there on over the least.
@@ -34,7 +34,7 @@ from vkbackend import Error
 
 from ..exit_status import outcome
 from . import results
-from .clock import device_seconds, wall_seconds
+from .clock import device_seconds, keep_busy, wall_seconds
 from .growth_classes import CLASSES, Inputs, KernelClass, Sized
 from .measure import device_to_measure
 
@@ -43,9 +43,11 @@ FLAT_FROM = 1 << 20
 """Elements from which time should be in proportion to work."""
 
 _ROUNDS = 3
-_WARM, _BUSY = 0.01, 0.05
-"""Seconds of work before it is timed, and before it is timed again: while kernels
-compile, a device's clock falls."""
+_WARM_SECONDS = 0.01
+"""Of work before it is timed: while kernels compile, a device's clock falls."""
+_BUSY, _FACTOR = 0.05, 2048
+"""Seconds for which a GPU multiplies matrices before a size is timed again, and their
+sides."""
 _MOST_REPEATS = 100
 _TICK = 1e-9
 
@@ -129,20 +131,21 @@ class Bench:
             max(FIRST, kind.least), min(self.most, int(self.memory / kind.size))
         )
 
-    def point(self, kind: KernelClass, size: int, warm: float = _WARM) -> Point:
-        """Return the time of a size, after so many seconds of it."""
+    def point(self, kind: KernelClass, size: int, busy: bool = False) -> Point:
+        """Return the time of a size, if wanted on a GPU that was kept busy."""
         made = kind.make(self.inputs, size)
-        return Point(max(self.seconds(made, warm), _TICK), made.work)
+        return Point(max(self.seconds(made, busy), _TICK), made.work)
 
-    def seconds(self, made: Sized, warm: float = _WARM) -> float:
+    def seconds(self, made: Sized, busy: bool = False) -> float:
         """Return the seconds of a run: of several batches, after those that warm up."""
         gpu = self.device.gpu
         wall_seconds(gpu, made.run, 1)
         once = self.clock(gpu, made.run, 1)
-        end = time.perf_counter() + warm
-        while gpu.info.kind != "software" and time.perf_counter() < end:
-            repeat = round(warm / max(once, _TICK))
-            once = self.clock(gpu, made.run, max(1, min(_MOST_REPEATS, repeat)))
+        if gpu.info.kind != "software":
+            most = round(_WARM_SECONDS / max(once, _TICK))
+            once = self.clock(gpu, made.run, max(1, min(_MOST_REPEATS, most)))
+            if busy:
+                keep_busy(gpu, self.inputs.floats(_FACTOR, _FACTOR), _BUSY)
         if once > self.batch:
             return min(once, self.clock(gpu, made.run, 1))
         repeat = max(1, min(_MOST_REPEATS, round(self.batch / max(once, 1e-7))))
@@ -169,7 +172,7 @@ class Bench:
             n for grown, *pair in steps(points) if grown > step for n in pair
         }.difference(again):
             for size in sorted(suspect):
-                points[size] = min(points[size], self.point(kind, size, _BUSY))
+                points[size] = min(points[size], self.point(kind, size, True))
             again |= suspect
         self.inputs.forget()
         return dict(sorted(points.items()))

@@ -56,9 +56,9 @@ def test_steps_are_measured_again_until_none_is_new(
     monkeypatch.setattr(bench, "sizes", lambda _: [1, 2, 4, 8], raising=False)
     calls: Counter[int] = Counter()
 
-    def point(kind: object, size: int, warm: float = 0.0) -> Point:
+    def point(kind: object, size: int, busy: bool = False) -> Point:
         calls[size] += 1
-        slow = size >= 4 and calls[size] == 1
+        slow = size >= 4 and not busy
         return Point(5.0 * size if slow else size, size)
 
     monkeypatch.setattr(bench, "point", point, raising=False)

@@ -16,7 +16,7 @@ import vkbackend.framework as fw
 from vkbackend.framework.base.errors import DTypeError
 
 from ..baseline import Peer
-from ..clock import device_seconds, wall_seconds
+from ..clock import device_seconds, keep_busy, wall_seconds
 from .forms import Given, flatten
 from .plan import BOTH, FORWARD, SweepCase
 from .processes import Turns
@@ -45,9 +45,8 @@ logcumsumexp of 16 Mi takes 20 on a quiet host, 55 beside others."""
 _WARM_UPS = 3
 """Calls in which a plan's commands come to be recorded, before those that count."""
 _BUSY = 0.03
-"""Seconds of work before a GPU is timed: one that waited for the host, as inputs were
-made and results compared, runs at a sixth of its clock for a while (NVIDIA H200,
-580.159.04, 2026-11-30), and the side that is timed first would be slower."""
+"""Seconds of work before a GPU is timed, which waited as inputs were made and results
+compared: the side that is timed first would be slower."""
 _BUSY_STILL = 0.005
 """Seconds since another process timed within which the clock is as it left it."""
 
@@ -134,12 +133,7 @@ class Bed(NamedTuple):
         if self.software or self.turns.idle < _BUSY_STILL:
             return
         x = self.inputs.of(Given((2048, 2048)), "float32")[0]
-        started = time.perf_counter()
-        while True:
-            fw.eval(x @ x)
-            self.gpu.synchronize()
-            if time.perf_counter() - started >= _BUSY:
-                return
+        keep_busy(self.gpu, x, _BUSY)
 
     def typical(self, times: Sequence[float]) -> float:
         """Return the median time; in software the least, as others use the cores."""
