@@ -252,8 +252,10 @@ def device() -> Iterator[vkbackend.Device]:
 
 
 @pytest.fixture
-def gpu(device: vkbackend.Device) -> GpuDevice:
+def gpu(request: pytest.FixtureRequest, device: vkbackend.Device) -> GpuDevice:
     """Return the Vulkan device under test with nothing pending."""
+    # Without it, a test that asks by `request` would run all of its cases in the gate.
+    assert request.node.get_closest_marker("device"), "it needs the marker device"
     # By name, which says nothing about software devices.
     found = fw.device(device.name)
     assert isinstance(found, GpuDevice)

@@ -53,7 +53,9 @@ def test_what_is_not_defined() -> None:
         Normal(0.0, 1.0).enumerate_support()
 
 
-@pytest.mark.parametrize("place", ["cpu", "device"])
+@pytest.mark.parametrize(
+    "place", ["cpu", pytest.param("device", marks=pytest.mark.device)]
+)
 def test_replayed(place: str, request: pytest.FixtureRequest) -> None:
     name = "cpu"
     if place == "device":

@@ -94,7 +94,9 @@ def test_bools_take_numbers(place: Device) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("place", ["cpu", "gpu"])
+@pytest.mark.parametrize(
+    "place", ["cpu", pytest.param("gpu", marks=pytest.mark.device)]
+)
 def test_numbers_are_rounded_to_two_bytes(
     dtype: str, place: str, request: pytest.FixtureRequest
 ) -> None:

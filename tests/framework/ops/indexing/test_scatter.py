@@ -363,6 +363,7 @@ def test_no_dimensions(device: vkbackend.Device) -> None:
         check(call, fw.device(device.name))
 
 
+@pytest.mark.device
 @pytest.mark.parametrize("dtype", ["f4", "f2", "f8", "u1", "i2", "i8"])
 @pytest.mark.parametrize("shape", [(16, 8), (5, 6, 12), (9,), (33, 7)])
 @pytest.mark.parametrize("fixture", ["gpu", "quads"])

@@ -252,6 +252,7 @@ REGIONS: dict[str, tuple[tuple[int, ...], Callable[[Any], Any]]] = {
 }
 
 
+@pytest.mark.device
 @pytest.mark.parametrize("dtype", ["f4", "f2", "f8", "u1", "i2", "i8", "c8"])
 @pytest.mark.parametrize("name", REGIONS)
 @pytest.mark.parametrize("fixture", ["gpu", "quads"])

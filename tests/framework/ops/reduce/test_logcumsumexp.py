@@ -36,6 +36,7 @@ def test_limits(values: list[float], place: Device) -> None:
     assert_close(x.grad.numpy(), y.grad.numpy())
 
 
+@pytest.mark.device
 @pytest.mark.parametrize("fixture", ["gpu", "quads"])
 @pytest.mark.parametrize(
     ("shape", "dim"),

@@ -13,6 +13,7 @@ LONG = (((2, 30_000), 1), ((3, 70, 11), 1), ((3, 4100, 2), 1), ((600, 9), -1))
 IN_GATE = (SHAPES[1], *SHAPES[3:], LONG[0])
 
 
+@pytest.mark.device
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i4", "i8", "u1", "i2", "?"])
 @pytest.mark.parametrize(
     ("shape", "dim"),

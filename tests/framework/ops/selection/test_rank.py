@@ -99,6 +99,7 @@ CALLS: tuple[Callable[..., object], ...] = (
 )
 
 
+@pytest.mark.device
 @pytest.mark.parametrize("fixture", ["gpu", "quads"])
 @pytest.mark.parametrize("call", CALLS)
 def test_gradients(
