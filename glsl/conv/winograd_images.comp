@@ -2,9 +2,9 @@
 // grid    linear in elements of one operand
 // in      x (images, channels, height, width), zeros around it
 // out     out_ (points, depth, pitch), zeros from `channels` and from `tiles` on
-// consts  those of conv/winograd.glsl; EVALUATED: tiles are those of x itself, as the
-//         gradient by filters takes the gradient of results, in place of the windows of
-//         results
+// consts  those of conv/winograd.glsl and conv/winograd_tiles.glsl; EVALUATED: tiles are
+//         those of x itself, as the gradient by filters takes the gradient of results, in
+//         place of the windows of results
 // source  conv/winograd.glsl
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -54,9 +54,11 @@ void main() {
     float values[POINTS_DOWN][MOST];
     [[unroll]] for (uint j = 0; j < SEEN_ACROSS; ++j) {
         float line[MOST];
+        uint x = left + j * DILATION_ACROSS;
         [[unroll]] for (uint i = 0; i < SEEN_DOWN; ++i) {
-            bool inside = there && top + i < push.height && left + j < push.width;
-            uint from = start + (top + i) * push.width + left + j;
+            uint y = top + i * DILATION_DOWN;
+            bool inside = there && y < push.height && x < push.width;
+            uint from = start + y * push.width + x;
             float value = load(images, inside ? from : 0);
             line[i] = inside ? value : 0.0;
         }

@@ -1,6 +1,7 @@
 // Winograd output transform: the sums of all points in place of products, and the bias
 //
-// Lines of results are of whole vectors, and so are those of tiles, unless RAGGED.
+// Lines of results are of whole vectors, and so are those of tiles, unless RAGGED: there
+// results of a tile may lie apart.
 
 layout(constant_id = 7) const uint HAS_BIAS = 0;
 
@@ -38,11 +39,15 @@ void main() {
     uint start = (first_plane(place.x, push.rows) + row * PLANES) * push.height;
     [[unroll]] for (uint i = 0; i < TILE_DOWN; ++i) {
         combine(POINTS_ACROSS, TILE_ACROSS, sums[i]);
-        if (place.y + i >= push.height) continue;
-        uint to = (start + place.y + i) * push.width + place.z;
+        uint y = place.y + i * DILATION_DOWN;
+        if (y >= push.height) continue;
+        uint to = (start + y) * push.width + place.z;
 #ifdef RAGGED
-        [[unroll]] for (uint j = 0; j < TILE_ACROSS; ++j)
-            if (place.z + j < push.width) store(out_, to + j, sums[i][j] + bias);
+        [[unroll]] for (uint j = 0; j < TILE_ACROSS; ++j) {
+            uint apart = j * DILATION_ACROSS;
+            if (place.z + apart >= push.width) continue;
+            store(out_, to + apart, sums[i][j] + bias);
+        }
 #else
         [[unroll]] for (uint j = 0; j < TILE_ACROSS / 4; ++j) {
             vec4 four;

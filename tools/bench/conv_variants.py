@@ -5,13 +5,15 @@ shape the forward pass and both gradients: as chosen, by the other kernels alone
 Winograd's alone (`kernels/conv/winograd.py`), with other tiles, and with other sizes of
 the scratch memory of a piece. It prints a table for each: the quickest first, `*` is
 what is chosen now. It ends after `--seconds` (50); `--shape
-IMAGESxCHANNELSxHEIGHTxWIDTHxFILTERSxDOWNxACROSS` gives shapes (padding keeps the
-sizes), `--only` a part of a title, `--precision` that of float32 products.
+IMAGESxCHANNELSxHEIGHTxWIDTHxFILTERSxDOWNxACROSS` gives shapes, whose padding keeps the
+sizes, with `xDILATION` where taps lie apart, `--only` a part of a title, `--precision`
+that of float32 products.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -41,11 +43,25 @@ class Shape(NamedTuple):
     filters: int
     down: int
     across: int
+    dilation: int = 1
+
+    @property
+    def window(self) -> Window:
+        """Windows of the filters."""
+        taps, apart = (self.down, self.across), (self.dilation, self.dilation)
+        padding = self.dilation * (taps[0] // 2), self.dilation * (taps[1] // 2)
+        return Window(taps, (1, 1), padding, apart)
+
+    @property
+    def name(self) -> str:
+        """Return the sizes as `--shape` takes them."""
+        sizes = self if self.dilation > 1 else self[:-1]
+        return "x".join(map(str, sizes))
 
     @property
     def operations(self) -> float:
         """Floating-point operations of any pass, computed directly."""
-        pixels = self.images * self.height * self.width
+        pixels = self.images * math.prod(self.window.output(self.height, self.width))
         return 2.0 * pixels * self.channels * self.filters * self.down * self.across
 
 
@@ -58,6 +74,10 @@ SHAPES = (
     Shape(64, 512, 7, 7, 512, 3, 3),
     Shape(1, 128, 256, 256, 128, 3, 3),
     Shape(8, 32, 128, 128, 32, 3, 3),
+    Shape(32, 64, 56, 56, 64, 5, 5),
+    Shape(32, 128, 28, 28, 128, 3, 3, 2),
+    Shape(8, 128, 64, 64, 128, 3, 3, 4),
+    Shape(16, 256, 1, 4096, 256, 1, 3, 4),
 )
 
 
@@ -101,17 +121,15 @@ def variants() -> list[Variant]:
 
 def tables(device: Any, shape: Shape) -> Iterator[Table]:
     """Yield the passes of a shape."""
-    taps = shape.down, shape.across
-    window = Window(taps, (1, 1), (taps[0] // 2, taps[1] // 2), (1, 1))
-    how = Convolution(window, 1, convolution_mode(device, float32))
+    how = Convolution(shape.window, 1, convolution_mode(device, float32))
     size = shape.height, shape.width
     fw.manual_seed(0)
     x, weight, grad = (
         fw.randn(*each, device=device)
         for each in (
             (shape.images, shape.channels, *size),
-            (shape.filters, shape.channels, *taps),
-            (shape.images, shape.filters, *size),
+            (shape.filters, shape.channels, *shape.window.kernel),
+            (shape.images, shape.filters, *shape.window.output(*size)),
         )
     )
     fw.eval(x, weight, grad)
@@ -124,14 +142,16 @@ def tables(device: Any, shape: Shape) -> Iterator[Table]:
         ("by filters", lambda: [by_filters(grad, x, how)]),
     )
     for name, run in rules:
-        yield Table(f"{name} {'x'.join(map(str, shape))}", run, shape.operations)
+        yield Table(f"{name} {shape.name}", run, shape.operations)
 
 
 def _shape(text: str) -> Shape:
     sizes = text.split("x")
-    if len(sizes) != 7 or not all(size.isdigit() and int(size) for size in sizes):
+    numbers = all(size.isdigit() and int(size) for size in sizes)
+    if len(sizes) not in (7, 8) or not numbers:
         raise argparse.ArgumentTypeError(
-            f"{text!r} must be IMAGESxCHANNELSxHEIGHTxWIDTHxFILTERSxDOWNxACROSS"
+            f"{text!r} must be IMAGESxCHANNELSxHEIGHTxWIDTHxFILTERSxDOWNxACROSS,"
+            " with xDILATION or without"
         )
     return Shape(*map(int, sizes))
 

@@ -8,6 +8,9 @@ images, with channels as K; groups are further GEMMs of a point. The gradient by
 images (dgrad) is a convolution with filters turned around; the gradient by the filters
 (wgrad) is the adjoint, with tiles as K.
 
+With a dilation d results that are d apart read pixels that are d apart: a tile is of
+these, and tiles that begin with neighbouring results are neighbours.
+
 As many tiles as fit the scratch memory are a piece; pieces run one after the other.
 
 An error is relative to the largest sum of a tile, so a pixel or a tap that exceeds its
@@ -81,6 +84,9 @@ MOST_SUMMED = 1024
 """Most tiles that one sum of a software device takes, for the error: its GEMM has no
 split-K."""
 
+MOST_REACH = 1 << 28
+"""Longest window, so that places of all points of a tile are 32-bit numbers."""
+
 LINE = 32
 """Elements of a line in memory that begins with a cache line."""
 
@@ -99,6 +105,7 @@ class _Frame(NamedTuple):
     before : (int, int)
         Padding at the top and at the left; a negative value crops the images.
     tile : (int, int)
+        Results of a tile, which are `dilation` apart.
     most : int
         Most tiles of a piece, beside what memory there is.
     """
@@ -117,10 +124,18 @@ class _Frame(NamedTuple):
         return math.prod(m + r - 1 for m, r in zip(self.tile, taps))
 
     @property
+    def dilation(self) -> Pair:
+        """Distance of taps; 1 in a direction of one tap."""
+        high, wide = self.call.window.kernel
+        down, across = self.call.window.dilation
+        return down if high > 1 else 1, across if wide > 1 else 1
+
+    @property
     def grid(self) -> Pair:
         """Lines of tiles of an image, and tiles of a line."""
-        high, wide = self.results.shape[2:]
-        return ceil_div(high, self.tile[0]), ceil_div(wide, self.tile[1])
+        sides = zip(self.results.shape[2:], self.tile, self.dilation)
+        high, wide = (_tiles(*side) for side in sides)
+        return high, wide
 
     @property
     def tiles(self) -> int:
@@ -178,6 +193,12 @@ class _Frame(NamedTuple):
         names = ("TAPS_DOWN", "TAPS_ACROSS", "TILE_DOWN", "TILE_ACROSS")
         return {"LOCAL_X": WORKGROUP, **dict(zip(names, (*taps, *self.tile)))}
 
+    def tile_constants(self) -> dict[str, int]:
+        """Return the further ones of `conv/winograd_tiles.glsl`."""
+        names = ("DILATION_DOWN", "DILATION_ACROSS")
+        apart = {name: d for name, d in zip(names, self.dilation) if d > 1}
+        return apart | volume_constants(self.call.planes)
+
     def fields(self, piece: range, size: Pair) -> dict[str, Argument]:
         """Return the arguments of `conv/winograd_tiles.glsl`; `size` is of a plane."""
         plane, across = math.prod(self.grid), self.grid[1]
@@ -187,6 +208,12 @@ class _Frame(NamedTuple):
             "height": size[0], "width": size[1], "plane": plane, "across": across,
             **dict(zip(names, (*divisor(plane), *divisor(across)))),
         }  # fmt: skip
+
+
+def _tiles(size: int, tile: int, dilation: int) -> int:
+    """Return the tiles of a line of results, which are `dilation` apart in a tile."""
+    whole, rest = divmod(size, tile * dilation)
+    return whole * dilation + min(rest, dilation)
 
 
 def _whole(count: int) -> int:
@@ -202,7 +229,7 @@ def _line(tiles: int) -> int:
 def _tile(call: ConvCall) -> Pair | None:
     """Return the tile of a convolution's window, or None where there is none."""
     window = call.window
-    if window.stride != (1, 1) or window.dilation != (1, 1):
+    if window.stride != (1, 1) or max(window.reach) > MOST_REACH:
         return None
     high, wide = window.kernel
     both = min(high, wide) > 1
@@ -236,7 +263,7 @@ def _forward_frame(call: ConvCall) -> _Frame | None:
 
 
 def _input_frame(call: ConvCall) -> _Frame | None:
-    (top, left), (high, wide) = call.window.padding, call.window.kernel
+    (top, left), (high, wide) = call.window.padding, call.window.reach
     return _framed(call, call.out, call.x, (high - 1 - top, wide - 1 - left))
 
 
@@ -426,8 +453,8 @@ def _images(
         **frame.fields(piece, (high, wide)),
     }  # fmt: skip
     grid = linear_grid(depth * pitch, WORKGROUP)
-    constants = {**frame.constants(), "EVALUATED": int(evaluated)}
-    constants |= volume_constants(frame.call.planes)
+    constants = {**frame.constants(), **frame.tile_constants()}
+    constants["EVALUATED"] = int(evaluated)
     return Dispatch("conv/winograd_images", grid, push, constants)
 
 
@@ -443,9 +470,9 @@ def _output(frame: _Frame, products: Scratch, piece: range, bias: bool) -> Dispa
     }  # fmt: skip
     # SwiftShader crashes at an epilogue in a branch; software devices fuse none.
     fuses = frame.call.gpu.target.hides_latency
-    whole = fuses and wide % 4 == 0 and frame.tile[1] % 4 == 0
+    side_by_side = frame.dilation[1] == 1 and frame.tile[1] % 4 == 0
+    whole = fuses and wide % 4 == 0 and side_by_side
     kernel = "conv/winograd_output" if whole else "conv/winograd_output_ragged"
-    constants = {**frame.constants(), "HAS_BIAS": int(bias)}
-    constants |= volume_constants(frame.call.planes)
+    constants = {**frame.constants(), **frame.tile_constants(), "HAS_BIAS": int(bias)}
     grid = linear_grid(frame.rows * len(piece), WORKGROUP)
     return Dispatch(kernel, grid, push, constants)

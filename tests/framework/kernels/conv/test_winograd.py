@@ -43,7 +43,18 @@ CONVOLUTIONS: list[Convolved] = [
     ((2, 32, 7, 9), (40, 16, 3, 3), {"padding": 1, "groups": 2}),
     ((2, 36, 1, 33), (48, 12, 1, 3), {"padding": (0, 1), "groups": 3}),
 ]
-CORE = CONVOLUTIONS[:3]
+# Taps that lie apart: sub-grids of results with unlike sizes, some without any.
+DILATED: list[Convolved] = [
+    ((2, 6, 13, 16), (5, 6, 3, 3), {"padding": 2, "dilation": 2}),
+    ((2, 3, 11, 19), (4, 3, 3, 3), {"padding": (1, 3), "dilation": (1, 3)}),
+    ((3, 5, 17, 8), (2, 5, 3, 3), {"padding": (5, 0), "dilation": (2, 1)}),
+    ((1, 4, 10, 11), (3, 4, 5, 5), {"padding": (9, 7), "dilation": (2, 3)}),
+    ((2, 6, 1, 37), (5, 6, 1, 3), {"padding": (0, 4), "dilation": (7, 4)}),
+    ((1, 3, 3, 5), (2, 3, 3, 3), {"padding": 9, "dilation": 9}),
+    ((2, 16, 9, 7), (16, 8, 3, 3), {"padding": 3, "dilation": 3, "groups": 2}),
+]
+CONVOLUTIONS += DILATED
+CORE = [*CONVOLUTIONS[:3], DILATED[0]]
 
 
 def noted(
@@ -117,7 +128,7 @@ def test_result_and_gradients(
     assert set(taken) == set(PASSES)
 
 
-@pytest.mark.parametrize("row", CONVOLUTIONS[:2], ids=name_of)
+@pytest.mark.parametrize("row", [*CONVOLUTIONS[:2], DILATED[1]], ids=name_of)
 def test_a_transposed_convolution_adds_its_bias(
     gpu: GpuDevice, taken: dict[str, list[Dispatch]], row: Convolved
 ) -> None:
@@ -127,13 +138,17 @@ def test_a_transposed_convolution_adds_its_bias(
     assert taken["input_vjp"][-1].constants["HAS_BIAS"] == 1
 
 
-@pytest.mark.parametrize("name", ["conv3d", "conv_transpose3d"])
+@pytest.mark.parametrize(
+    ("name", "dilation"),
+    [("conv3d", 1), ("conv_transpose3d", 1), ("conv3d", (2, 2, 1))],
+)
 def test_planes_are_read_and_written_where_they_lie(
     gpu: GpuDevice,
     taken: dict[str, list[Dispatch]],
     name: str,
+    dilation: Any,
 ) -> None:
-    options = {"stride": (2, 1, 1), "padding": 1}
+    options = {"stride": (2, 1, 1), "padding": (2, 1, 1), "dilation": dilation}
     shapes = ((2, 6, 4, 6, 8), (6, 6, 3, 3, 3), (6,))
     check(gpu, shapes, options, bound=3e-6, name=name)
     assert set(taken) == set(PASSES)
@@ -187,14 +202,33 @@ def test_strided_images_and_one_dimension(
 
 
 @pytest.mark.core
+@pytest.mark.parametrize("dilation", [(1, 1), (3, 1), (1, 2)])
 def test_whole_lines(
-    gpu: GpuDevice, taken_as_on_hardware: dict[str, list[Dispatch]]
+    gpu: GpuDevice,
+    taken_as_on_hardware: dict[str, list[Dispatch]],
+    dilation: tuple[int, int],
 ) -> None:
-    check(gpu, ((3, 35, 22, 24), (37, 35, 3, 3), (37,)), {"padding": 1}, bound=2e-6)
+    """Results of a line are stored as vectors where they are neighbours."""
+    options = {"padding": dilation, "dilation": dilation}
+    check(gpu, ((3, 35, 22, 24), (37, 35, 3, 3), (37,)), options, bound=2e-6)
+    neighbours = dilation[1] == 1
     for name in PASSES[:2]:
         dispatches = taken_as_on_hardware[name]
-        assert count(dispatches, "conv/winograd_output")
-        assert not count(dispatches, "conv/winograd_output_ragged")
+        assert bool(count(dispatches, "conv/winograd_output")) == neighbours
+        assert bool(count(dispatches, "conv/winograd_output_ragged")) != neighbours
+
+
+@pytest.mark.parametrize("dilation", [1, 2, 3, 7, 50])
+@pytest.mark.parametrize("tile", [1, 4])
+def test_each_result_is_of_one_tile(tile: int, dilation: int) -> None:
+    """Beside `first_of` of `conv/winograd_tiles.glsl`; no tile is empty."""
+    for size in range(1, 64):
+        found = []
+        for number in range(winograd._tiles(size, tile, dilation)):
+            first = number + number // dilation * dilation * (tile - 1)
+            assert first < size
+            found += range(first, min(first + tile * dilation, size), dilation)
+        assert sorted(found) == list(range(size))
 
 
 @pytest.mark.parametrize(
@@ -231,23 +265,28 @@ def test_memory_of_the_products(
 
 
 @pytest.mark.core
-@pytest.mark.parametrize(("width", "fused"), [(8, True), (6, False)])
+@pytest.mark.parametrize(
+    ("width", "dilation", "fused"),
+    [(8, (1, 1), True), (6, (1, 1), False), (8, (2, 1), True), (8, (1, 2), False)],
+)
 def test_results_go_on_into_what_follows(
     gpu: GpuDevice,
     taken_as_on_hardware: dict[str, list[Dispatch]],
     width: int,
+    dilation: tuple[int, int],
     fused: bool,
 ) -> None:
-    """An epilogue takes lines of whole vectors."""
+    """An epilogue takes lines of whole vectors of neighbours."""
+    options: dict[str, Any] = {"padding": dilation, "dilation": dilation}
     rng = np.random.default_rng(0)
     shapes = ((3, 4, 6, width), (7, 4, 3, 3), (7,), (3, 7, 6, width))
     arrays = [rng.uniform(-1, 1, shape).astype(np.float32) for shape in shapes]
     x, weight, bias, other = (fw.tensor(each, "float32", gpu) for each in arrays)
-    got = ops.relu(ops.conv2d(x, weight, bias, padding=1) + other).numpy()
+    got = ops.relu(ops.conv2d(x, weight, bias, **options) + other).numpy()
     sources = [text for plan in gpu.plans.values() for text in plan.sources.values()]
     assert fused == any("void epilogue(" in text for text in sources)
     images, filters, each, more = (torch.from_numpy(array) for array in arrays)
-    want = F.relu(F.conv2d(images, filters, each, padding=1) + more)
+    want = F.relu(F.conv2d(images, filters, each, **options) + more)
     assert relative_error(got, want.numpy().astype(np.float64)) < 1e-6
     assert taken_as_on_hardware["forward"]
 
@@ -383,13 +422,15 @@ def test_when_it_is_taken(
     assert taken(call_of(discrete, (1, 1, 3, 3), 1, SAME))
     for other in (
         SAME._replace(stride=(2, 1)),
-        SAME._replace(dilation=(1, 2)),
+        SAME._replace(dilation=(1, 1 << 27), padding=(1, 1 << 27)),
         SAME._replace(kernel=(1, 1)),
         SAME._replace(kernel=(7, 7), padding=(3, 3)),
         SAME._replace(kernel=(3, 2)),
     ):
         assert not taken(call_of(discrete, (4, 320, 64, 64), 320, other))
     assert not taken(call_of(discrete, (4, 320, 64, 64), 320, SAME, float16))
+    apart = SAME._replace(dilation=(1, 2))
+    assert taken(call_of(discrete, (4, 320, 64, 64), 320, apart))
     assert taken(call_of(discrete, (4, 320, 64, 64), 320, SAME, float32, 2))
     assert not taken(call_of(discrete, (4, 30, 64, 64), 30, SAME, float32, 5))
     assert not taken(call_of(discrete, (0, 320, 64, 64), 320, SAME))
