@@ -45,9 +45,9 @@ FLAT_FROM = 1 << 20
 _ROUNDS = 3
 _WARM_SECONDS = 0.01
 """Of work before it is timed: while kernels compile, a device's clock falls."""
-_BUSY, _FACTOR = 0.05, 2048
-"""Seconds for which a GPU multiplies matrices before a size is timed again, and their
-sides."""
+_RAISED, _BUSY, _FACTOR = 0.3, 0.03, 2048
+"""Seconds for which a GPU multiplies matrices before sizes are timed again, and before
+each of them, and the sides of these."""
 _MOST_REPEATS = 100
 _TICK = 1e-9
 
@@ -145,11 +145,17 @@ class Bench:
             most = round(_WARM_SECONDS / max(once, _TICK))
             once = self.clock(gpu, made.run, max(1, min(_MOST_REPEATS, most)))
             if busy:
-                keep_busy(gpu, self.inputs.floats(_FACTOR, _FACTOR), _BUSY)
+                self.keep_busy(_BUSY)
         if once > self.batch:
             return min(once, self.clock(gpu, made.run, 1))
         repeat = max(1, min(_MOST_REPEATS, round(self.batch / max(once, 1e-7))))
         return self.typical([self.clock(gpu, made.run, repeat) for _ in range(_ROUNDS)])
+
+    def keep_busy(self, seconds: float) -> None:
+        """Keep a GPU busy for so long; software has no clock to rise."""
+        if self.device.gpu.info.kind != "software":
+            factor = self.inputs.floats(_FACTOR, _FACTOR)
+            keep_busy(self.device.gpu, factor, seconds)
 
     def measured(
         self, kind: KernelClass, until: float, step: float
@@ -171,6 +177,7 @@ class Bench:
         while suspect := {
             n for grown, *pair in steps(points) if grown > step for n in pair
         }.difference(again):
+            self.keep_busy(_RAISED)
             for size in sorted(suspect):
                 points[size] = min(points[size], self.point(kind, size, True))
             again |= suspect

@@ -62,6 +62,7 @@ def test_steps_are_measured_again_until_none_is_new(
         return Point(5.0 * size if slow else size, size)
 
     monkeypatch.setattr(bench, "point", point, raising=False)
+    monkeypatch.setattr(bench, "keep_busy", lambda seconds: None, raising=False)
     kind: Any = SimpleNamespace(name="a class")
     found = bench.measured(kind, math.inf, 1.5)
     assert {each.cost for each in found.values()} == {1.0}
