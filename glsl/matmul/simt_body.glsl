@@ -155,6 +155,10 @@ void main() {
         // Neighbours store neighbours: each invocation's sums are apart, and stored one by
         // one would each be a write of 32 bytes. A row of each at a time.
         const uint PASSED = QUADS_N * THREADS;
+#ifdef IMPLICIT_GEMM
+        // Mostly an invocation has one column, whose place is computed once.
+        uvec3 first = first_of(first_column + self % BLOCK_N);
+#endif
         [[unroll]] for (uint i = 0; i < ROWS; ++i) {
             uint pass = i % 2 * PASSED;
             if (i == 0) barrier();
@@ -170,8 +174,14 @@ void main() {
                 uint at = self + e * THREADS;
                 uint row = first_row + 4 * (i / 4 * ACROSS_M + at / BLOCK_N) + i % 4;
                 uint column = first_column + at % BLOCK_N;
+#ifdef IMPLICIT_GEMM
+                if (THREADS % BLOCK_N != 0) first = first_of(column);
+                if (column < push.n && is_inside(first, row))
+                    store(push.out_, at_row(first, row), tiles[pass + at / 4][at % 4]);
+#else
                 if (is_result(row, column))
                     store(push.out_, result_at(row, column), tiles[pass + at / 4][at % 4]);
+#endif
             }
         }
     } else if (K_SLICES == 1 || slice == 0) {
