@@ -49,7 +49,11 @@ def test_a_turn_knows_how_long_a_gpu_was_idle(
     monkeypatch.setattr(processes.time, "monotonic", lambda: now)
     turns, others = Turns(tmp_path / "turns"), Turns(tmp_path / "turns")
     found = []
-    for each, busy, after in ((turns, True, 2.0), (others, False, 1.0), (turns, True, 0)):
+    for each, busy, after in (
+        (turns, True, 2.0),
+        (others, False, 1.0),
+        (turns, True, 0),
+    ):
         with each.taken():
             found.append(each.idle)
             each.left_busy = busy
