@@ -129,7 +129,7 @@ class Bed(NamedTuple):
         return bool(self.gpu.info.kind == "software")
 
     def warm(self) -> None:
-        """Keep a GPU busy until its clock has risen, unless the last turn left it so."""
+        """Keep a GPU busy until its clock has risen, if the last turn did not."""
         if self.software or self.turns.idle < _BUSY_STILL:
             return
         x = self.inputs.of(Given((2048, 2048)), "float32")[0]
