@@ -33,11 +33,13 @@ import sysconfig
 import tempfile
 import time
 import venv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from vkbackend.config import CACHE
 
 from . import drivers
 
@@ -58,14 +60,20 @@ INSTALLED = (
         for name in ("documentation", "exports", "import", "packaging", "tiny")
     ),
 )
-# Tables of every shader do not depend on the installation.
-TABLES = tuple(
-    f"--ignore=tests/tools/spirv/test_{name}.py"
-    for name in (
-        *("lint", "report", "disassemble", "lint_rules", "render", "offline", "module"),
-        *("cost_model", "family_table"),
-    )
+# What does not depend on the installation: tables of every shader, and the sweep, which
+# compares with PyTorch in a checkout.
+ALIKE = (
+    *(
+        f"--ignore=tests/tools/spirv/test_{name}.py"
+        for name in (
+            *("lint", "report", "disassemble", "lint_rules", "render", "offline"),
+            *("module", "cost_model", "family_table"),
+        )
+    ),
+    "--ignore=tests/tools/bench/sweep",
+    "--deselect=tests/vkbackend/shader/test_float_controls.py::test_library_stays_valid",
 )
+ONCE = "(null or test_tiny) and not (further and (tools or shader))"
 # Where the core tests are that drivers run in the gate. Another driver may compile
 # kernels and answer the device layer otherwise. Each op is tried on one other driver,
 # and so are generated kernels; the wide tier tries all on each. What is made of ops is
@@ -77,8 +85,28 @@ LAYERS = (
     "tests/test_second_process.py",
     *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("tests/test_kern*.py"))),
 )
+# The newer lavapipe optimises each product for half a minute: there, `test_select.py`
+# and the implicit GEMM's `test_result_and_gradients` stand for these.
+MORE_PRODUCTS = (
+    *(
+        f"--ignore=tests/framework/kernels/{name}.py"
+        for name in ("gemm/test_side_by_side", "conv/test_pointwise")
+    ),
+    *(
+        f"--deselect=tests/framework/kernels/{name}"
+        for name in (
+            "conv/test_implicit_gemm.py::test_every_cut",
+            "conv/test_implicit_gemm.py::test_results_go_on_into_what_follows",
+            "conv/test_implicit_gemm.py::test_results_of_volumes_go_on_into_what_follows",
+            "gemm/test_select.py::test_sizes_compiled_in_are_right_and_few",
+            "gemm/test_select.py::test_views_and_repeated_batches",
+        )
+    ),
+)
 OTHER_DRIVERS: dict[str, tuple[str, ...]] = {
-    "lavapipe25": ("-k", "not further", *LAYERS, "tests/framework/codegen"),
+    "lavapipe25": (
+        *("-k", "not further", *MORE_PRODUCTS, *LAYERS, "tests/framework/codegen"),
+    ),
     # It has no 64-bit numbers, so that indices and labels are words, and few features.
     "swiftshader": (
         *("-k", "not further or dispatch or ops"),
@@ -317,9 +345,10 @@ def installed() -> str:
         where = run(python, "-c", ask, folder=away)
         if not Path(where.strip()).is_relative_to(away):
             raise StepFailed(f"the tests would import {where.strip()}, not the wheel")
-        chosen = ("-m", "not checkout and not wide", "-k", "null or test_tiny")
+        # Of commands and shaders, the tests beside it run the further cases.
+        chosen = ("-m", "not checkout and not wide", "-k", ONCE)
         return pytest(
-            *(*chosen, *TABLES, *INSTALLED),
+            *(*chosen, *ALIKE, *INSTALLED),
             python=python,
             folder=away,
             variables=QUICK_COMPILES,
@@ -376,6 +405,23 @@ WIDE = (
     ),
     *(GateStep(name, partial(search, *command)) for name, command in SEARCHES.items()),
 )
+
+
+@contextlib.contextmanager
+def one_cache() -> Iterator[None]:
+    """Give all steps one cache folder, empty at first, unless the user named one.
+
+    Drivers and the installed copy take the SPIR-V that the tests compiled.
+    """
+    if CACHE.read():
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="vkbackend-cache-") as folder:
+        os.environ[CACHE.name] = folder
+        try:
+            yield
+        finally:
+            del os.environ[CACHE.name]
 
 
 def perform(steps: Sequence[GateStep]) -> bool:
@@ -450,7 +496,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.only:
             tier = tuple(step for step in WIDE if step.name in options.only)
         steps = [step for step in tier if step.name not in options.skip]
-    return 0 if perform(steps) else 1
+    with one_cache():
+        return 0 if perform(steps) else 1
 
 
 if __name__ == "__main__":

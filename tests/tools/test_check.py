@@ -3,9 +3,11 @@
 import sys
 import threading
 from functools import partial
+from pathlib import Path
 
 import pytest
 
+from vkbackend.config import CACHE
 from vkbackend.tools import check
 
 pytestmark = pytest.mark.checkout
@@ -79,6 +81,21 @@ def test_drivers_are_all_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(check.StepFailed, match="first: 1 failed") as failed:
         check.core_tier(tiers, beside=True)
     assert (failed.value.printed, failed.value.shown) == ("its lines\n", False)
+
+
+def test_steps_share_a_cache_which_ends_with_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(CACHE.name, "")
+    with check.one_cache():
+        folder = Path(CACHE.read())
+        (folder / "spirv").mkdir()
+    assert not folder.exists()
+    assert not CACHE.read()
+    monkeypatch.setenv(CACHE.name, str(tmp_path))
+    with check.one_cache():
+        assert CACHE.read() == str(tmp_path)
+    assert tmp_path.exists()
 
 
 @pytest.mark.parametrize(
