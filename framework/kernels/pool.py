@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..base.dtype import DType, float64
+from ..base.dtype import DType, bfloat16, float16, float32, float64
 from ..base.shape import Shape, ceil_div
 from ..ir.kernel_call import (
     Argument,
@@ -22,6 +22,10 @@ from .shader_types import storage_defines
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
+
+
+QUADS = float32, float16, bfloat16
+"""Dtypes of which four gradients of a line are added up together."""
 
 
 def max_pool2d_dispatch(
@@ -150,5 +154,7 @@ def _dispatch(
     planes = sizes[0] * sizes[1]
     push = {**memory, **dict(zip(names, (planes, *sizes[2:])))}
     constants = window.constants() if window else {}
-    count, defines = planes * result[0] * result[1], storage_defines(x.dtype)
+    count, defines = planes * result[0] * result[1], dict(storage_defines(x.dtype))
+    if kernel == "pool/max_pool2d_vjp" and result[1] % 4 == 0 and x.dtype in QUADS:
+        count, defines = count // 4, {**defines, "QUADS": "1"}
     return linear_dispatch(kernel, count, push, constants, defines)

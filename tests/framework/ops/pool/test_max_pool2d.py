@@ -1,6 +1,7 @@
 """Max pooling: ties, special values, padding that never wins."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,6 +46,32 @@ def test_windows_that_overlap_add_up(make: Make) -> None:
     x = make(data, grad=True)
     ops.max_pool2d(x, 2, stride=1).sum().backward()
     assert x.grad.tolist() == [[[[0, 0, 0], [0, 4, 0], [0, 0, 0]]]]
+
+
+@pytest.mark.parametrize("width", [12, 15])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel_size": 3, "stride": 2, "padding": 1},
+        {"kernel_size": (2, 5), "stride": 1, "padding": (1, 2)},
+        {"kernel_size": 2, "stride": (1, 3)},
+        {"kernel_size": 3, "stride": (2, 1), "dilation": (1, 2)},
+        {"kernel_size": (3, 2), "stride": 5},
+    ],
+    ids=str,
+)
+def test_gradients_of_four_neighbours_are_as_in_torch(
+    width: int, options: dict[str, Any], make: Make
+) -> None:
+    rng = np.random.default_rng(0)
+    data = rng.integers(-9, 10, (2, 3, 9, width)).astype(np.float32)
+    x, twin = make(data, grad=True), torch.from_numpy(data).requires_grad_()
+    found, wanted = ops.max_pool2d(x, **options), F.max_pool2d(twin, **options)
+    weights = rng.integers(-9, 10, tuple(found.shape)).astype(np.float32)
+    found.backward(make(weights))
+    wanted.backward(torch.from_numpy(weights))
+    assert twin.grad is not None
+    assert_close(x.grad, twin.grad.numpy(), exact=True)
 
 
 def test_empty_batch(make: Make) -> None:
