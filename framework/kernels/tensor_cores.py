@@ -85,7 +85,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     ----------
     precision : str
         "highest", the default: float32 multiplication and accumulation. Convolutions of
-        many channels with 3 or 5 taps in a direction and a stride of 1, and their
+        many channels with 3 or 5 to 9 taps in a direction and a stride of 1, and their
         gradients, may run by Winograd's minimal filtering, with relative errors (root
         mean square) about twice those of sums in order, 8e-7 of 64 channels, and with
         5 by 5 taps five times, 3.2e-6; an infinity or NaN then makes NaN of whole tiles

@@ -1,10 +1,11 @@
 // Winograd transform of images: the right operands of products, one for each point
 // grid    linear in elements of one operand
 // in      x (images, channels, height, width), zeros around it
-// out     out_ (points, depth, pitch), zeros from `channels` and from `tiles` on
-// consts  those of conv/winograd.glsl and conv/winograd_tiles.glsl; EVALUATED: tiles are
-//         those of x itself, as the gradient by filters takes the gradient of results, in
-//         place of the windows of results
+// out     out_ (points, depth, pitch): channels of each segment of each group, then zeros;
+//         zeros from `tiles` on
+// consts  those of conv/winograd.glsl, conv/winograd_segments.glsl and
+//         conv/winograd_tiles.glsl; EVALUATED: tiles are those of x itself, as the gradient
+//         by filters takes the gradient of results, in place of the windows of results
 // source  conv/winograd.glsl
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -12,6 +13,7 @@
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"
 #include "conv/winograd.glsl"
+#include "conv/winograd_segments.glsl"
 #include "conv/winograd_tiles.glsl"
 
 layout(constant_id = 7) const uint EVALUATED = 0;
@@ -20,11 +22,14 @@ layout(push_constant, std430) uniform Push {
     In x;
     Out out_;
     uint depth;
-    uint channels;  // those of `depth` that are no padding
+    uint channels;  // of an image
     uint top;  // lines of zeros before an image; some are left out if it is negative
     uint left;
     uint pitch_magic;
     uint pitch_shift;
+    uint own_depth;  // of a segment of a group
+    uint own_magic;
+    uint own_shift;
     TILE_FIELDS
 } push;
 
@@ -44,13 +49,18 @@ void main() {
     if (number >= plane) return;
     In images = push.x;
     Out out_ = push.out_;
-    uint channel = divide(number, push.pitch_magic, push.pitch_shift);
-    uint own = number - channel * push.pitch;
+    uint line = divide(number, push.pitch_magic, push.pitch_shift);
+    uint own = number - line * push.pitch;
+    uvec2 part = segment_of(line, push.own_depth, push.own_magic, push.own_shift);
+    uint group = part.x / SEGMENTS;
+    uint channel = group * push.own_depth + part.y;
+    uvec2 apart = first_tap(part.x - group * SEGMENTS);
     bool there = own < push.tiles && channel < push.channels;
     uvec3 place = PLACE_OF(push.first + own);
     uint first = first_plane(place.x, push.channels) + channel * PLANES;
     uint start = first * push.height * push.width;
-    uint top = place.y - push.top, left = place.z - push.left;
+    uint top = place.y - push.top + apart.x * DILATION_DOWN;
+    uint left = place.z - push.left + apart.y * DILATION_ACROSS;
     float values[POINTS_DOWN][MOST];
     [[unroll]] for (uint j = 0; j < SEEN_ACROSS; ++j) {
         float line[MOST];

@@ -11,6 +11,10 @@ images (dgrad) is a convolution with filters turned around; the gradient by the 
 With a dilation d results that are d apart read pixels that are d apart: a tile is of
 these, and tiles that begin with neighbouring results are neighbours.
 
+6 to 9 taps of a line are cut into segments of 3 or 5, the last one filled up with
+zeros. Each has windows of its own, so many pixels further on, and their products add
+up: K has the channels of each segment.
+
 As many tiles as fit the scratch memory are a piece; pieces run one after the other.
 
 An error is relative to the largest sum of a tile, so a pixel or a tap that exceeds its
@@ -30,7 +34,9 @@ F(4x4, 5x5)               1.8e-6      3.2e-6       7.7e-6
 Those of F(4x4, 5x5) were up to 8.2 times those of the sums with 8 channels, 5.3 with 64
 and 4.8 with 512: of numbers that are normal, positive, around 100 with filters that sum
 to zero, or of which a hundredth is 1000 times as large. The largest difference was
-1.5e-5 of the largest sum of magnitudes in its tile, of the sums 1.8e-6. The points:
+1.5e-5 of the largest sum of magnitudes in its tile, of the sums 1.8e-6. Those of 7 by 7
+taps in segments of 3 by 3 were up to 2.8 times those of the sums, 2.2e-6 with 64 normal
+channels; in segments of 5 by 5 they would be 9.8 times, and 6.5e-6. The points:
 `glsl/conv/winograd.glsl`.
 """
 
@@ -70,6 +76,11 @@ PLANE_TILES, LINE_TILES = {3: 4, 5: 4}, {3: 4, 5: 4}
 """Results of a tile by taps, m of F(m, r): in each of two directions, and in one alone
 where the other has one tap."""
 
+PLANE_SEGMENTS = {6: 3, 7: 3, 8: 3, 9: 3}
+LINE_SEGMENTS = {6: 3, 7: 5, 8: 5, 9: 5}
+"""Taps of a segment by those of a line, likewise. In planes 4 segments of 5 by 5 taps
+have a fifth less products than 9 of 3 by 3, and three times their errors."""
+
 LARGE_LINE_TILES = {3: 8, 5: 8}
 """Those in one direction where float32 may be scaled to float16, which has larger
 errors: they take fewer products, and have up to 12 times the errors of plain sums."""
@@ -106,6 +117,8 @@ class _Frame(NamedTuple):
         Padding at the top and at the left; a negative value crops the images.
     tile : (int, int)
         Results of a tile, which are `dilation` apart.
+    taps : (int, int)
+        Those of a segment of the filter.
     most : int
         Most tiles of a piece, beside what memory there is.
     """
@@ -115,13 +128,19 @@ class _Frame(NamedTuple):
     results: TensorSpec
     before: Pair
     tile: Pair
+    taps: Pair
     most: int = MOST_ELEMENTS
 
     @property
     def points(self) -> int:
         """Products of a tile."""
-        taps = self.call.window.kernel
-        return math.prod(m + r - 1 for m, r in zip(self.tile, taps))
+        return math.prod(m + r - 1 for m, r in zip(self.tile, self.taps))
+
+    @property
+    def segments(self) -> int:
+        """Segments of the filter."""
+        sides = zip(self.call.window.kernel, self.taps)
+        return math.prod(ceil_div(taps, own) for taps, own in sides)
 
     @property
     def dilation(self) -> Pair:
@@ -166,9 +185,14 @@ class _Frame(NamedTuple):
         return self.channels // self.groups
 
     @property
-    def depth(self) -> int:
-        """Those, as whole vectors: K of the GEMM."""
+    def own_depth(self) -> int:
+        """Those, as whole vectors."""
         return _whole(self.own_channels)
+
+    @property
+    def depth(self) -> int:
+        """Those of all segments: K of the GEMM."""
+        return self.segments * self.own_depth
 
     @property
     def lines(self) -> int:
@@ -189,9 +213,14 @@ class _Frame(NamedTuple):
 
     def constants(self) -> dict[str, int]:
         """Return the specialization constants of `conv/winograd.glsl`."""
-        taps = self.call.window.kernel
         names = ("TAPS_DOWN", "TAPS_ACROSS", "TILE_DOWN", "TILE_ACROSS")
-        return {"LOCAL_X": WORKGROUP, **dict(zip(names, (*taps, *self.tile)))}
+        return {"LOCAL_X": WORKGROUP, **dict(zip(names, (*self.taps, *self.tile)))}
+
+    def segment_constants(self) -> dict[str, int]:
+        """Return the further ones of `conv/winograd_segments.glsl`."""
+        names = ("FILTER_DOWN", "FILTER_ACROSS")
+        kernel = self.call.window.kernel
+        return dict(zip(names, kernel)) if self.segments > 1 else {}
 
     def tile_constants(self) -> dict[str, int]:
         """Return the further ones of `conv/winograd_tiles.glsl`."""
@@ -226,8 +255,8 @@ def _line(tiles: int) -> int:
     return _whole(tiles) if tiles < LINE else ceil_div(tiles, LINE) * LINE
 
 
-def _tile(call: ConvCall) -> Pair | None:
-    """Return the tile of a convolution's window, or None where there is none."""
+def _cut(call: ConvCall) -> tuple[Pair, Pair] | None:
+    """Return a tile and the taps of a segment, or None where there are none."""
     window = call.window
     if window.stride != (1, 1) or max(window.reach) > MOST_REACH:
         return None
@@ -235,24 +264,28 @@ def _tile(call: ConvCall) -> Pair | None:
     both = min(high, wide) > 1
     lines = LARGE_LINE_TILES if call.how.mode == SCALED_FLOAT16 else LINE_TILES
     known = PLANE_TILES if both else lines
-    down, across = ({1: 1, **known}.get(taps) for taps in (high, wide))
-    return None if down is None or across is None else (down, across)
+    cuts = PLANE_SEGMENTS if both else LINE_SEGMENTS
+    down, across = (cuts.get(taps, taps) for taps in (high, wide))
+    known = {1: 1, **known}
+    if (down, across) == (1, 1) or down not in known or across not in known:
+        return None
+    return (known[down], known[across]), (down, across)
 
 
 def _framed(
     call: ConvCall, images: TensorSpec, results: TensorSpec, before: Pair
 ) -> _Frame | None:
     """Return the frame of a convolution, or None where it is for other kernels."""
-    tile = _tile(call)
+    cut = _cut(call)
     sizes = [images.numel, results.numel, call.weight.numel]
     groups = call.how.groups
     if groups > 1 and images.shape[1] // groups % 4:
         return None  # lines of a group follow those of the one before
-    if TAKEN is False or tile is None or tile == (1, 1) or images.dtype is not float32:
+    if TAKEN is False or cut is None or images.dtype is not float32:
         return None
     if 0 in sizes or max(sizes) >= MOST_ELEMENTS:
         return None
-    frame = _Frame(call, images, results, before, tile)
+    frame = _Frame(call, images, results, before, *cut)
     least = LEAST_TILES * (frame.lines + frame.rows)
     most = max(least, frame.rows * frame.depth)
     return frame if 4 * frame.points * most <= MOST_BYTES else None
@@ -273,7 +306,8 @@ def _weight_frame(call: ConvCall) -> _Frame | None:
         return None
     if not call.gpu.target.hides_latency:
         frame = frame._replace(most=MOST_SUMMED)
-    parts = len(frame.pieces) * frame.points * frame.rows * frame.own_channels
+    parts = len(frame.pieces) * frame.points * frame.rows
+    parts *= frame.segments * frame.own_channels
     return frame if 4 * parts <= MOST_BYTES else None
 
 
@@ -303,7 +337,8 @@ def microseconds(call: ConvCall, name: str) -> float:
     rows, depth = frame.rows // groups, frame.depth
     pixels, pitch = frame.results.numel // frame.rows, _line(len(pieces[0]))
     if name == "weight_vjp":
-        sizes, kind = GemmSize(rows, channels, pitch, frame.products), FILTERS
+        columns, kind = frame.segments * channels, FILTERS
+        sizes = GemmSize(rows, columns, pitch, frame.products)
         direct = GemmSize(rows, channels * taps, pixels, groups)
     else:
         sizes, kind = GemmSize(rows, pitch, depth, frame.products), IMAGES
@@ -356,32 +391,40 @@ def weight_vjp(call: ConvCall) -> list[Dispatch] | None:
         return None
     points, rows, groups, pieces = frame.points, frame.rows, frame.groups, frame.pieces
     channels = frame.own_channels
+    columns = frame.segments * channels
     pitch = _line(len(pieces[0]))
-    windows = Scratch("images", 4 * frame.products * channels * pitch)
+    windows = Scratch("images", 4 * frame.products * columns * pitch)
     grads = Scratch("gradients", 4 * points * rows * pitch)
-    size = 4 * points * rows * channels
+    size = 4 * points * rows * columns
     products = Scratch("products", size * len(pieces))
     # Tiles of the gradient of results are no windows: none is padded, none overlap.
     results = frame._replace(images=call.out, before=(0, 0))
     found = []
     for number, piece in enumerate(pieces):
         pitch = _line(len(piece))
-        found.append(_images(frame, "x", windows, piece, frame.channels))
+        found.append(_images(frame, "x", windows, piece, channels))
         found.append(_images(results, "grad_out", grads, piece, rows, evaluated=True))
         left = _contiguous((frame.products, rows // groups, pitch))
-        shape = frame.products, pitch, channels
-        layout = Layout(shape, (channels * pitch, 1, pitch))
+        shape = frame.products, pitch, columns
+        layout = Layout(shape, (columns * pitch, 1, pitch))
         right = StridedSpec(shape, float32, layout)
         each = gemm_dispatches(call.gpu, left, right, SIMT, float32)
         out = BufferOffset(products, size * number)
         found += with_memory(each, {"a": grads, "b": windows, "out": out})
-    filters = rows * channels
+    return [*found, _weights(frame, products, rows * columns)]
+
+
+def _weights(frame: _Frame, products: Scratch, segments: int) -> Dispatch:
+    """Return the transform of products into segments of filters, and their sum."""
+    magic, shift = divisor(frame.own_channels)
     push: dict[str, Argument] = {
-        "products": products, "out_": "out", "filters": filters, "parts": len(pieces),
+        "products": products, "out_": "out", "segments": segments,
+        "parts": len(frame.pieces), "channels": frame.own_channels,
+        "channels_magic": magic, "channels_shift": shift,
     }  # fmt: skip
-    grid = linear_grid(filters, WORKGROUP)
-    last = Dispatch("conv/winograd_wgrad", grid, push, frame.constants())
-    return [*found, last]
+    grid = linear_grid(segments, WORKGROUP)
+    constants = {**frame.constants(), **frame.segment_constants()}
+    return Dispatch("conv/winograd_wgrad", grid, push, constants)
 
 
 def _convolved(
@@ -400,7 +443,7 @@ def _convolved(
     found = [_filters(frame, filters, strides, turned)]
     left = _contiguous((frame.products, rows // frame.groups, depth))
     for piece in pieces:
-        found.append(_images(frame, source, images, piece, frame.lines))
+        found.append(_images(frame, source, images, piece, frame.own_depth))
         right = _contiguous((frame.products, depth, _line(len(piece))))
         each = gemm_dispatches(gpu, left, right, SIMT, float32)
         memory = {"a": filters, "b": images, "out": products}
@@ -417,15 +460,18 @@ def _filters(frame: _Frame, out: Scratch, strides: Pair, turned: bool) -> Dispat
     """Return the transform of the filters, the op's `weight`."""
     taps = math.prod(frame.call.window.kernel)
     magic, shift = divisor(frame.depth)
+    own_magic, own_shift = divisor(frame.own_depth)
     own_rows = frame.rows // frame.groups
     push: dict[str, Argument] = {
         "weight": "weight", "out_": out, "rows": frame.rows, "depth": frame.depth,
         "channels": frame.own_channels, "own_rows": own_rows,
         "row_stride": strides[0] * taps, "channel_stride": strides[1] * taps,
         "group_stride": own_rows * frame.own_channels * taps,
-        "depth_magic": magic, "depth_shift": shift,
+        "depth_magic": magic, "depth_shift": shift, "own_depth": frame.own_depth,
+        "own_magic": own_magic, "own_shift": own_shift,
     }  # fmt: skip
-    constants = {**frame.constants(), "TURNED": int(turned)}
+    constants = {**frame.constants(), **frame.segment_constants()}
+    constants["TURNED"] = int(turned)
     grid = linear_grid(frame.rows * frame.depth, WORKGROUP)
     return Dispatch("conv/winograd_filters", grid, push, constants)
 
@@ -435,26 +481,30 @@ def _images(
     source: str,
     out: Scratch,
     piece: range,
-    depth: int,
+    own_depth: int,
     *,
     evaluated: bool = False,
 ) -> Dispatch:
     """Return the transform of the windows of a piece's tiles.
 
-    With `evaluated` that of the tiles themselves, which is the transpose of `_output`.
+    `own_depth` are lines of a group's segment. With `evaluated` it is that of the tiles
+    themselves, the transpose of `_output`, and they are all lines.
     """
     pitch = _line(len(piece))
+    depth = own_depth if evaluated else frame.groups * frame.segments * own_depth
+    own_magic, own_shift = divisor(own_depth)
     top, left = (each % (1 << 32) for each in frame.before)
     magic, shift = divisor(pitch)
     high, wide = frame.images.shape[2:]
     push: dict[str, Argument] = {
         "x": source, "out_": out, "depth": depth, "channels": frame.channels,
         "top": top, "left": left, "pitch_magic": magic, "pitch_shift": shift,
+        "own_depth": own_depth, "own_magic": own_magic, "own_shift": own_shift,
         **frame.fields(piece, (high, wide)),
     }  # fmt: skip
     grid = linear_grid(depth * pitch, WORKGROUP)
     constants = {**frame.constants(), **frame.tile_constants()}
-    constants["EVALUATED"] = int(evaluated)
+    constants |= {"EVALUATED": 1} if evaluated else frame.segment_constants()
     return Dispatch("conv/winograd_images", grid, push, constants)
 
 

@@ -53,8 +53,17 @@ DILATED: list[Convolved] = [
     ((1, 3, 3, 5), (2, 3, 3, 3), {"padding": 9, "dilation": 9}),
     ((2, 16, 9, 7), (16, 8, 3, 3), {"padding": 3, "dilation": 3, "groups": 2}),
 ]
-CONVOLUTIONS += DILATED
-CORE = [*CONVOLUTIONS[:3], DILATED[0]]
+# Filters of several segments.
+LONG: list[Convolved] = [
+    ((2, 6, 1, 40), (5, 6, 1, 9), {"padding": (0, 4)}),
+    ((1, 4, 12, 11), (3, 4, 7, 7), {"padding": 3}),
+    ((2, 5, 1, 35), (4, 5, 1, 6), {"padding": (0, 6), "dilation": (1, 2)}),
+    ((2, 3, 17, 5), (4, 3, 8, 1), {"padding": (2, 0)}),
+    ((2, 16, 9, 10), (16, 8, 7, 3), {"padding": (3, 1), "groups": 2}),
+    ((2, 3, 13, 14), (4, 3, 3, 8), {"padding": (4, 9), "dilation": (2, 3)}),
+]
+CONVOLUTIONS += [*DILATED, *LONG]
+CORE = [*CONVOLUTIONS[:3], DILATED[0], LONG[1]]
 
 
 def noted(
@@ -128,7 +137,7 @@ def test_result_and_gradients(
     assert set(taken) == set(PASSES)
 
 
-@pytest.mark.parametrize("row", [*CONVOLUTIONS[:2], DILATED[1]], ids=name_of)
+@pytest.mark.parametrize("row", [*CONVOLUTIONS[:2], DILATED[1], LONG[1]], ids=name_of)
 def test_a_transposed_convolution_adds_its_bias(
     gpu: GpuDevice, taken: dict[str, list[Dispatch]], row: Convolved
 ) -> None:
@@ -424,7 +433,7 @@ def test_when_it_is_taken(
         SAME._replace(stride=(2, 1)),
         SAME._replace(dilation=(1, 1 << 27), padding=(1, 1 << 27)),
         SAME._replace(kernel=(1, 1)),
-        SAME._replace(kernel=(7, 7), padding=(3, 3)),
+        SAME._replace(kernel=(11, 11), padding=(5, 5)),
         SAME._replace(kernel=(3, 2)),
     ):
         assert not taken(call_of(discrete, (4, 320, 64, 64), 320, other))
@@ -455,6 +464,23 @@ def test_what_is_quicker(
         assert not quick((1, 16, 8, 8), 16)
     change_model(monkeypatch, winograd_bytes_per_microsecond=1e-9)
     assert not quick((16, 128, 56, 56), 128)
+
+
+def test_long_lines_are_taken_where_segments_are_quicker(
+    discrete: vkbackend.DeviceInfo,
+) -> None:
+    info = dataclasses.replace(discrete, vendor_id=0x10DE)
+
+    def quick(sizes: tuple[int, ...], taps: tuple[int, int]) -> bool:
+        padding = taps[0] // 2, taps[1] // 2
+        call = call_of(info, sizes, sizes[1], Window(taps, (1, 1), padding, (1, 1)))
+        own = winograd.microseconds(call, "forward")
+        return own < math.inf and implicit_gemm.forward(call, None, own) is None
+
+    assert quick((16, 256, 1, 4096), (1, 9))
+    assert quick((8, 128, 28, 28), (7, 7))
+    assert not quick((1, 64, 1, 256), (1, 9))
+    assert not quick((8, 16, 28, 28), (7, 7))
 
 
 @pytest.mark.parametrize(
