@@ -60,7 +60,8 @@ def max_pool2d_grad_dispatch(
     push: dict[str, Argument] = {"grad": "grad_out", "indices": "indices"}
     push["out_"] = "out"
     sizes = (batch, channels, *size, *out)
-    return _dispatch(kernel, grad_out, push, sizes, window, size)
+    quads = window is not None and size[1] % 4 == 0 and grad_out.dtype in QUADS
+    return _dispatch(kernel, grad_out, push, sizes, window, size, quads=quads)
 
 
 def max_pool3d_dispatch(
@@ -148,13 +149,18 @@ def _dispatch(
     sizes: Shape,
     window: Window | None,
     result: Pair,
+    *,
+    quads: bool = False,
 ) -> Dispatch:
-    """Return a dispatch; `sizes` are batch, channels, image and pooled image."""
+    """Return a dispatch; `sizes` are batch, channels, image and pooled image.
+
+    With `quads` an invocation has four results.
+    """
     names = ("planes", "in_height", "in_width", "out_height", "out_width")
     planes = sizes[0] * sizes[1]
     push = {**memory, **dict(zip(names, (planes, *sizes[2:])))}
     constants = window.constants() if window else {}
     count, defines = planes * result[0] * result[1], dict(storage_defines(x.dtype))
-    if kernel == "pool/max_pool2d_vjp" and result[1] % 4 == 0 and x.dtype in QUADS:
+    if quads:
         count, defines = count // 4, {**defines, "QUADS": "1"}
     return linear_dispatch(kernel, count, push, constants, defines)
