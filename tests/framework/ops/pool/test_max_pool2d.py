@@ -11,6 +11,7 @@ import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import ops
+from vkbackend.framework.base.device import GpuDevice
 
 Make = Callable[..., fw.Tensor]
 
@@ -72,6 +73,21 @@ def test_gradients_of_four_neighbours_are_as_in_torch(
     wanted.backward(torch.from_numpy(weights))
     assert twin.grad is not None
     assert_close(x.grad, twin.grad.numpy(), exact=True)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_gradients_of_four_neighbours_in_16_bits(dtype: str, gpu: GpuDevice) -> None:
+    """Small whole numbers, whose sums are exact."""
+    rng = np.random.default_rng(0)
+    data = rng.integers(-9, 10, (2, 3, 7, 8)).astype(np.float32)
+    x, twin = fw.tensor(data, dtype, gpu), torch.from_numpy(data)
+    x.requires_grad, twin.requires_grad = True, True
+    options = {"kernel_size": 3, "stride": 2, "padding": 1}
+    ops.max_pool2d(x, **options).sum().backward()
+    F.max_pool2d(twin, **options).sum().backward()
+    assert x.grad is not None
+    assert twin.grad is not None
+    np.testing.assert_array_equal(x.grad.float().numpy(), twin.grad.numpy())
 
 
 def test_empty_batch(make: Make) -> None:
