@@ -601,12 +601,13 @@ def _constants(
         **_window_constants(product),
         **product.constants,
         "RESULTS": product.kind,
-        **({"PHASES_TOGETHER": product.together} if product.together > 1 else {}),
         "A_ALONG_K": along_k,
         "B_ALONG_K": along_k,
         "DEPTH": split_steps * tile.k,
         "A_STRIDE": left.line,
     }
+    if product.together > 1:
+        constants["PHASES_TOGETHER"] = product.together
     if product.kind == PHASES and split_steps == _steps(product, config):
         constants["FILTER_LINES"], constants["FILTER_COLUMNS"] = (
             product.call.window.kernel
