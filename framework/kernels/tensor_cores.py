@@ -87,15 +87,15 @@ def set_float32_matmul_precision(precision: str) -> None:
         "highest", the default: float32 multiplication and accumulation. Convolutions of
         many channels with 3 or 5 to 9 taps in a direction and a stride of 1, and their
         gradients, may run by Winograd's minimal filtering, with relative errors (root
-        mean square) about twice those of sums in order, 8e-7 of 64 channels, and with
-        5 by 5 taps five times, 3.2e-6; an infinity or NaN then makes NaN of whole tiles
-        of 4 by 4 results. "high": large GEMMs, implicit ones of convolutions among
-        them, run on tensor cores with 11 bits of each number, as many as TF32 has;
-        relative errors (root mean square) are about 3e-4. The numbers are rounded to
-        float16 after scaling by a power of two, one for each row of the left operand,
-        column of the right one, image or filter: none overflows, and what is below
-        2^-29 of the largest of its row loses bits. Of convolutions an infinity may
-        become NaN.
+        mean square) two to three times those of sums in order, 8e-7 of 64 channels and
+        3 by 3 taps, and with 5 by 5 taps five times, 3.2e-6; an infinity or NaN then
+        makes NaN of whole tiles of 4 by 4 results. "high": large GEMMs, implicit ones
+        of convolutions among them, run on tensor cores with 11 bits of each number, as
+        many as TF32 has; relative errors (root mean square) are about 3e-4. The numbers
+        are rounded to float16 after scaling by a power of two, one for each row of the
+        left operand, column of the right one, image or filter: none overflows, and what
+        is below 2^-29 of the largest of its row loses bits. Of convolutions an infinity
+        may become NaN.
         Attention splits each number into a pair of bfloat16 (bf16x3), with relative
         errors below 4e-5; an infinity becomes NaN there. "medium" is as "high".
 
