@@ -222,7 +222,8 @@ def _binary_cross_entropy(x: Tensor, target: Tensor) -> Tensor:
 def _binary_cross_entropy_vjp(
     grad: Tensor, x: Tensor, target: Tensor, needs: tuple[bool, bool]
 ) -> tuple[Tensor, Tensor | None]:
-    grad_x = grad * (x - target) / clamp_min((1.0 - x) * x, LEAST_SPREAD)
+    # Last times the gradient, which in float16 may be a few of its smallest steps.
+    grad_x = grad * ((x - target) / clamp_min((1.0 - x) * x, LEAST_SPREAD))
     if not needs[1]:
         return grad_x, None
     likely = clamp_min(log(x), LEAST_LOGARITHM)

@@ -82,6 +82,25 @@ def test_binary_cross_entropy_at_the_ends(make: Make) -> None:
     assert_close(x.grad, twin.grad.numpy())
 
 
+def test_binary_cross_entropy_of_the_least_gradient(make: Make) -> None:
+    """The mean of 16 Mi elements in float16 has a gradient of one step, 2^-24."""
+    data, target = (probabilities(64, seed=seed).astype(np.float16) for seed in (0, 1))
+    step = np.float16(2.0**-24)
+    x = make(data, grad=True)
+    losses = ops.binary_cross_entropy(x, make(target), reduction="none")
+    losses.backward(make(np.full(64, step, np.float16)))
+    twin = torch.from_numpy(data).double().requires_grad_()
+    wanted = F.binary_cross_entropy(
+        twin, torch.from_numpy(target).double(), reduction="sum"
+    )
+    wanted.backward()
+    assert x.grad is not None
+    assert twin.grad is not None
+    found = x.grad.numpy().astype(np.float64) / float(step)
+    # Half a step, and what rounding before costs.
+    np.testing.assert_allclose(found, twin.grad.numpy(), rtol=4e-3, atol=0.5)
+
+
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_binary_cross_entropy_with_logits(
