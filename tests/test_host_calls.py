@@ -48,6 +48,7 @@ CALLS: dict[str, tuple[int, Callable[..., object]]] = {
     "norm": (8, lambda x, y, w, b: x.norm()),
     "mode": (23, lambda x, y, w, b: x.mode(1)),
     "pdist": (17, lambda x, y, w, b: functional.pdist(x)),
+    "dropout": (31, lambda x, y, w, b: functional.dropout(x, 0.5)),
     "mse_loss": (12, lambda x, y, w, b: functional.mse_loss(x, y)),
     "shape": (1, lambda x, y, w, b: x.shape),
 }

@@ -85,19 +85,22 @@ class Composite(Op[P, R]):
     ) -> Any:
         """Return the outputs of a validated call, replayed if it was recorded."""
         device = tensors[0].device
-        replayed = self.own and self.stream is None and not trace_hooks.running
+        replayed = self.own and not trace_hooks.running
         if replayed and isinstance(device, GpuDevice):
+            stream = None if self.stream is None else given[self.stream]
+            if stream is not None and not INTEGERS.issuperset(map(type, stream)):
+                return self._plain(given)
             recorded_call = cached.recorded_calls.get(wants, _UNSEEN)
             if recorded_call is not _UNSEEN:
                 if recorded_call is not None:
-                    return recorded_call.replay(tensors)
+                    return recorded_call.replay(tensors, stream)
             elif len({each.array.value for each in tensors}) == len(tensors):
                 # Tensors that share a value may be distinct the next time.
                 recorder = NodeRecorder(device)
                 with trace_hooks.listening(recorder):
                     answer = self._plain(given)
                 cached.recorded_calls[wants] = recorded_call_of(
-                    recorder, device, tensors, answer
+                    recorder, device, tensors, answer, stream=stream
                 )
                 return answer
         return self._plain(given)

@@ -86,6 +86,8 @@ class Op(Generic[P, R]):
     source : (str, DType) or None
         Source of an element-wise op without operands in memory: one of
         `codegen.ir.program.GENERATED`, and its dtype; `operands` then names it first.
+    draws : bool
+        Whether its nodes' numbers begin with the words of a stream of draws.
     reduction : str or None
         Decomposition, one of `codegen.ir.reductions.DECOMPOSITIONS`, of a primitive
         that reduces a tensor `x` over `dims`, which stay with size 1. Element-wise work
@@ -99,6 +101,7 @@ class Op(Generic[P, R]):
     """
 
     is_elementwise = False
+    draws = False
     epilogue_dims = 0
     glsl: str | None = None
     complex_glsl: str | None = None

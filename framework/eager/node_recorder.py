@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ..autotune import autotune
 from ..base import inference, trace_hooks
 from ..base.device import GpuDevice
+from ..base.philox import Stream
 from ..base.shape import Layout
 from ..base.trace_hooks import TraceHooks
 from ..ir.lazy_graph import Array, Node, NodeSignature, Value, notify
@@ -269,6 +270,8 @@ class RecordedCall(NamedTuple):
         Device of the call.
     last : bool
         Whether the call returns the only result of the last node, and nothing else.
+    drawing : tuple of int
+        Indices of the nodes whose numbers begin with the call's stream.
     """
 
     recorded_nodes: tuple[RecordedNode, ...]
@@ -277,9 +280,17 @@ class RecordedCall(NamedTuple):
     single: bool
     device: GpuDevice
     last: bool
+    drawing: tuple[int, ...]
 
-    def replay(self, tensors: Sequence[TensorCore]) -> Any:
-        """Replay the call on other tensors; return its outputs."""
+    def replay(
+        self, tensors: Sequence[TensorCore], stream: Stream | None = None
+    ) -> Any:
+        """Replay the call on other tensors; return its outputs.
+
+        With `stream`, nodes that draw take its words in place of those recorded.
+        """
+        if stream is not None:
+            return self._drawn_from(stream).replay(tensors)
         kind, device = tensors[0].results, self.device
         with device.lock:
             values = [each.array.value for each in tensors]
@@ -303,6 +314,15 @@ class RecordedCall(NamedTuple):
             ]
             append_all(device, nodes)
         return found[0] if self.single else tuple(found)
+
+    def _drawn_from(self, stream: Stream) -> RecordedCall:
+        """Return the call with the words of another stream."""
+        nodes = list(self.recorded_nodes)
+        for at in self.drawing:
+            signature, sources, numbers = nodes[at]
+            numbers = (*stream, *numbers[len(stream) :])
+            nodes[at] = RecordedNode(signature, sources, numbers)
+        return RecordedCall(tuple(nodes), *self[1:])
 
     def replay_keeping(
         self, tensors: Sequence[TensorCore], kept: Sequence[int]
@@ -330,6 +350,7 @@ def recorded_call_of(
     tensors: Sequence[TensorCore],
     answer: Any,
     numbers: dict[Value, int] | None = None,
+    stream: Stream | None = None,
 ) -> RecordedCall | None:
     """Return the recorded call; None if it cannot be replayed.
 
@@ -345,6 +366,8 @@ def recorded_call_of(
     answer : TensorCore or tuple of TensorCore
     numbers : dict of Value to int, or None
         Filled with the numbers of values, for a call whose answer is on the tape.
+    stream : tuple of int or None
+        That the call drew from. A call with other draws, too, cannot be replayed.
     """
     taped = numbers is not None
     if autotune.settings().enabled:
@@ -360,6 +383,13 @@ def recorded_call_of(
     recorded_nodes = recorder.recorded_nodes(numbers)
     if recorded_nodes is None:
         return None
+    drawing = []
+    if stream is not None:
+        for place, (signature, _, words) in enumerate(recorded_nodes):
+            if signature.op.draws:
+                if words[: len(stream)] != stream:
+                    return None
+                drawing.append(place)
     outputs = []
     for each in answer if isinstance(answer, tuple) else (answer,):
         at = numbers.get(each.array.value)
@@ -377,5 +407,12 @@ def recorded_call_of(
         and len(recorded_nodes[-1].signature.outputs) == 1
         and outputs[0][0] == len(numbers) - 1
     )
-    made = tuple(outputs)
-    return RecordedCall(recorded_nodes, constants, made, single, device, last)
+    return RecordedCall(
+        recorded_nodes,
+        constants,
+        tuple(outputs),
+        single,
+        device,
+        last,
+        tuple(drawing),
+    )

@@ -35,7 +35,9 @@ def _dropout(x: Tensor, p: float, stream: Stream, drawn: int | None = None) -> T
 
 @_dropout.vjp
 def _dropout_vjp(grad: Tensor, p: float, stream: Stream, drawn: int | None) -> Tensor:
-    return _keep(grad, p, stream, drawn)
+    # As a call of its own, which is replayed, and is differentiated.
+    dropped: Tensor = _dropout(grad, p, stream, drawn)
+    return dropped
 
 
 def _dropped(

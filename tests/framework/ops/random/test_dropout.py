@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from tests.framework.ops.twin import draw
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import ShapeError
@@ -104,4 +105,34 @@ def test_calls_are_cached_though_their_draws_differ(gpu: GpuDevice) -> None:
         assert np.array_equal(out.detach().numpy(), grad.numpy())
         masks.add(grad.numpy().tobytes())
     assert len(masks) == 5
-    assert len(_dropout.call_cache) <= before + 1
+    # Of the tensor, and of the gradient, which is expanded.
+    assert len(_dropout.call_cache) <= before + 2
+
+
+def test_a_call_that_is_replayed_draws_what_the_host_draws(gpu: GpuDevice) -> None:
+    """Also where its graph runs at once, and where several are of one graph."""
+    data = draw(16, 24)
+    drawn = []
+    for device in (gpu, "cpu"):
+        fw.manual_seed(20)
+        x = fw.tensor(data, device=device)
+        first = ops.dropout(x, 0.3).numpy()
+        others = [ops.dropout(x, 0.3) for _ in range(3)]
+        drawn.append([first, *[each.numpy() for each in others]])
+    for mine, wanted in zip(*drawn, strict=True):
+        np.testing.assert_array_equal(mine, wanted)
+    recorded = [
+        call
+        for cached in _dropout.call_cache.values()
+        for call in cached.recorded_calls.values()
+    ]
+    assert any(call is not None and call.drawing for call in recorded)
+
+
+def test_its_gradient_is_differentiated(make: Make) -> None:
+    x, grad = make(draw(5, 7), grad=True), make(draw(5, 7, seed=1), grad=True)
+    out = ops.dropout(x, 0.5)
+    (first,) = fw.autograd.grad([out], [x], [grad], create_graph=True)
+    (second,) = fw.autograd.grad([first.sum()], [grad])
+    kept = (out.detach().numpy() != 0) * np.float32(2)
+    np.testing.assert_array_equal(second.numpy(), kept)
