@@ -21,6 +21,7 @@ from ..dispatch.autocast_policy import (
     autocast_low_precision,
 )
 from ..dispatch.declare import elementwise
+from ..dispatch.replayable import replayable
 from ..kernels.shader_types import check_float
 from .elementwise.cast import need_float, need_one_dtype, need_real_float
 from .elementwise.compare import where
@@ -467,6 +468,7 @@ def swiglu(gate: Tensor, x: Tensor) -> Tensor:
 
 
 @shown_as("GluBackward0", "x")
+@replayable
 def glu(x: Tensor, dim: int = -1) -> Tensor:
     """Return the first half of a dimension times the sigmoid of the second.
 

@@ -13,6 +13,7 @@ from ...autograd.tape import show_as, shown_as, shown_node
 from ...base.docstring import shares_parameters
 from ...base.dtype import DTypeLike
 from ...base.errors import DomainError
+from ...dispatch.replayable import replayable
 from ...ops.elementwise.cast import need_real_float, need_real_numbers, refuse_bool
 from ...tensor.inplace import change
 from ...tensor.tensor import Tensor
@@ -595,6 +596,7 @@ def softmax(
     return ops.softmax(input, at, dtype=dtype)
 
 
+@replayable
 def softmin(
     input: Tensor,
     dim: int | None = None,

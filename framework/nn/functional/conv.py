@@ -7,6 +7,7 @@ from ...autograd.tape import shown_as
 from ...base.dtype import bool_
 from ...base.errors import ShapeError
 from ...base.shape import Shape
+from ...dispatch.replayable import replayable
 from ...tensor.tensor import Tensor
 
 Sizes = int | Shape
@@ -284,6 +285,7 @@ def conv_transpose3d(
     )
 
 
+@replayable
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     """Return the cross-correlation of signals whose channels come last.
 
@@ -349,6 +351,7 @@ def unfold(
 
 
 @shown_as("Col2ImBackward0", "input")
+@replayable
 def fold(
     input: Tensor,
     output_size: Sizes,

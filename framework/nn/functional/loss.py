@@ -375,6 +375,7 @@ def cross_entropy(
 
 
 @autocast_float32
+@replayable
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,

@@ -328,6 +328,7 @@ def _multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str) -> Te
     return converted(losses, input.dtype)
 
 
+@replayable
 def multilabel_soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -360,6 +361,7 @@ def multilabel_soft_margin_loss(
 
 
 @autocast_float32
+@replayable
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,

@@ -14,6 +14,7 @@ from ...base.dtype import uint8
 from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int
+from ...dispatch.replayable import replayable
 from ...tensor.tensor import Tensor
 
 
@@ -192,6 +193,7 @@ def _factor(name: str, value: object) -> int:
 
 
 @shown_as("PixelShuffleBackward0", "input")
+@replayable
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Return images made larger with the elements of their channels.
 
@@ -230,6 +232,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 
 @shown_as("PixelUnshuffleBackward0", "input")
+@replayable
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Return images made smaller, with more channels: `pixel_shuffle` undone.
 

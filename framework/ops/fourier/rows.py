@@ -32,6 +32,7 @@ from ..elementwise.cast import cast
 from ..elementwise.complex_numbers import _real_part, conj
 from ..movement.rearrange import pad
 from ..movement.slice import narrow
+from ..shape_constant import reported
 from ..view import movedim, reshape
 
 if TYPE_CHECKING:
@@ -212,8 +213,7 @@ def constant(x: Tensor, kind: str, n: int, size: int = 0) -> Tensor:
             return host  # which the reference does not read
         return type(x).from_host(_roots(n, size), device, x.dtype)
     like: Any = x.results
-    made: Tensor = _constant(like, device, device.generation, kind, n, size)
-    return made
+    return reported(_constant(like, device, device.generation, kind, n, size))
 
 
 def _table(x: Tensor, n: int, columns: bool = False) -> Tensor:

@@ -12,6 +12,7 @@ from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim
 from ...base.validation import as_int, as_int_or_ints
 from ...dispatch.autocast_policy import autocast_float32_on_host
+from ...dispatch.replayable import replayable
 from ..elementwise.binary import mul
 from ..elementwise.cast import cast
 from ..movement.rearrange import pad, roll
@@ -83,6 +84,7 @@ def resized(x: Tensor, dim: int, size: int) -> Tensor:
     return pad(x, widths) if now < size else x
 
 
+@replayable
 def _complex_1d(
     name: str, x: Tensor, n: int | None, dim: int, norm: str | None, inverse: bool
 ) -> Tensor:
@@ -192,6 +194,7 @@ def rfft(
     return _real_1d("rfft", input, n, dim, norm, False)
 
 
+@replayable
 def _real_1d(
     name: str,
     input: Tensor,
@@ -231,6 +234,7 @@ def irfft(
     return _half_inverse("irfft", input, n, dim, norm)
 
 
+@replayable
 def _half_inverse(
     name: str,
     input: Tensor,
@@ -352,6 +356,7 @@ def _several(x: Tensor, dims: Sequence[int], scale: float, inverse: bool) -> Ten
     return x
 
 
+@replayable
 def _complex_nd(
     name: str, x: Tensor, s: Dims, dim: Dims, norm: str | None, inverse: bool
 ) -> Tensor:
@@ -444,6 +449,7 @@ def rfftn(
     return _real_nd("rfftn", input, s, dim, norm)
 
 
+@replayable
 def _real_nd(
     name: str,
     input: Tensor,
@@ -487,6 +493,7 @@ def irfftn(
     return _half_nd("irfftn", input, s, dim, norm)
 
 
+@replayable
 def _half_nd(
     name: str,
     input: Tensor,

@@ -20,6 +20,7 @@ from ...base.index_checks import UNCHECKED
 from ...base.shape import Shape, broadcast_shapes
 from ...base.symbolic_number import live
 from ...dispatch.autocast_policy import autocast_promote
+from ...dispatch.replayable import replayable
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import add, mul
 from ..elementwise.compare import lt, minimum, ne, where
@@ -469,6 +470,33 @@ def _masked(view: Tensor, chosen: Region, value: Tensor) -> Tensor | None:
     return where(mask, value, view)
 
 
+def _are_integers(entries: Sequence[Any]) -> bool:
+    """Return whether an index is of tensors of integers alone, of dimensions each."""
+    for entry in entries:
+        if not isinstance(entry, TensorCore) or _is_mask(entry):
+            return False
+        if len(entry.layout.shape) == 0:
+            return False
+    return len(entries) > 0
+
+
+@replayable
+def _elements_at(x: Tensor, *indices: Tensor) -> Tensor:
+    """Return the elements that tensors of integers choose."""
+    chosen = region(indices, x.layout.shape)
+    view = slice_of(x, chosen)
+    return taken(view, rows_of_arrays(view, chosen))
+
+
+@replayable
+def _put_at(x: Tensor, values: Tensor, accumulate: bool, *indices: Tensor) -> Tensor:
+    """Return `x` with the elements that tensors of integers choose replaced."""
+    chosen = region(indices, x.layout.shape)
+    if not accumulate:
+        return updated(x, chosen, values)
+    return replaced(x, rows_of_arrays(x, chosen), values, add_rows)
+
+
 def slice_(x: Tensor, index: object) -> Tensor:
     """Return the elements that an index chooses: a view if it has no arrays.
 
@@ -504,6 +532,12 @@ def slice_(x: Tensor, index: object) -> Tensor:
         if symbolic is not None:
             return taken_by_symbols(x, slice_(x, symbolic.static), symbolic)
         index = index_with_arrays(index, x) or index
+    indices = index if type(index) is tuple else (index,)
+    if _are_integers(indices):
+        out = _elements_at(x, *indices)
+        if out.grad_node is not None:
+            show_as(out, "IndexBackward0", x)
+        return out
     basic = _basic(index)
     chosen = region(index, shape) if basic is None else _basic_region(basic, shape)
     view = slice_of(x, chosen)
@@ -597,6 +631,8 @@ def index_put(
             f"index_put: values are {values.dtype.name}, x {x.dtype.name}; they must be"
             " the same"
         )
+    if _are_integers(entries):
+        return _put_at(x, values, accumulate, *arrays)
     chosen = region(tuple(entries), x.layout.shape)
     if not accumulate:
         return updated(x, chosen, values)

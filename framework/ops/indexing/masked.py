@@ -11,6 +11,7 @@ from ...base.shape import Shape, TensorSpec, broadcast_shapes, contiguous_stride
 from ...base.validation import as_int
 from ...dispatch.declare import composite
 from ...dispatch.diagnosis import need_tensor
+from ...dispatch.replayable import replayable
 from ...dispatch.scalar import number
 from ...eager.base_tensor import TensorCore
 from ...kernels.counting import MOST_COORDINATES
@@ -230,6 +231,7 @@ def _need_matrix(name: str, x: Tensor) -> None:
         )
 
 
+@replayable
 def tril(x: Tensor, diagonal: int = 0) -> Tensor:
     """Return the elements on and below a diagonal of each matrix, otherwise 0.
 
@@ -251,6 +253,7 @@ def tril(x: Tensor, diagonal: int = 0) -> Tensor:
     return out
 
 
+@replayable
 def triu(x: Tensor, diagonal: int = 0) -> Tensor:
     """Return the elements on and above a diagonal of each matrix, otherwise 0.
 

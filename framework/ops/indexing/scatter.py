@@ -269,6 +269,7 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
 
 @autocast_promote
 @shown_as("ScatterAddBackward0", "x", "src")
+@replayable
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """Return `x` with the elements of `src` added at their index along `dim`.
 
@@ -329,6 +330,7 @@ def scatter_slices(
 
 
 @shown_as("IndexAddBackward0", "x", "source")
+@replayable
 def index_add(
     x: Tensor, dim: int, index: Tensor, source: Tensor, alpha: float = 1
 ) -> Tensor:
@@ -365,6 +367,7 @@ def index_add(
 
 @autocast_promote
 @shown_as("IndexCopyBackward0", "x", "source")
+@replayable
 def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """Return `x` with slices replaced by those of `source`.
 
@@ -562,6 +565,7 @@ def repeat_interleave(
     return index_select(x, at, type(x).from_host(places, x.device))
 
 
+@replayable
 def one_hot(x: Tensor, num_classes: int = -1, dtype: DType = int64) -> Tensor:
     """Return, for each class, a row of zeros with a one in its place.
 

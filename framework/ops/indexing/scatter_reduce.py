@@ -29,6 +29,7 @@ from ...base.errors import DTypeError, ShapeError
 from ...base.index_checks import UNCHECKED
 from ...base.shape import normalize_dim
 from ...dispatch.declare import composite
+from ...dispatch.replayable import replayable
 from ...dispatch.scalar import number
 from ...eager.base_tensor import TensorCore
 from ...kernels.scatter import identity_of
@@ -133,6 +134,7 @@ def _combined(
 
 
 @shown_as("ScatterReduceBackward0", "x", "src")
+@replayable
 def scatter_reduce(
     x: Tensor,
     dim: int,

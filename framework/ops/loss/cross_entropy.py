@@ -16,6 +16,7 @@ from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import primitive
+from ...dispatch.replayable import replayable
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.cross_entropy import SITE, loss_dispatches
 from ...kernels.shader_types import statistic_dtype
@@ -261,6 +262,7 @@ def _log_softmax_behind(last: GradNode) -> Edge | None:
     return None
 
 
+@replayable
 def _cross_entropy(
     logits: Tensor,
     labels: Tensor,

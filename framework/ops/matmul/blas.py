@@ -26,6 +26,7 @@ from ...dispatch.autocast_policy import (
     autocast_promote,
 )
 from ...dispatch.declare import composite
+from ...dispatch.replayable import replayable
 from ..elementwise.binary import mul
 from ..elementwise.cast import need_one_dtype
 from ..elementwise.complex_numbers import conj
@@ -321,6 +322,7 @@ def addmm(
 
 
 @autocast_low_precision
+@replayable
 def baddbmm(
     x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:

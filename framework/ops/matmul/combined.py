@@ -282,6 +282,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
     return result
 
 
+@replayable
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803 - PyTorch's name
     """Return the powers of each element of a vector, one element a row.
 

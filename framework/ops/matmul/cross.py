@@ -12,6 +12,7 @@ from ...base.dtype import NUMERIC
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, broadcast_shapes, normalize_dim
 from ...dispatch.declare import primitive
+from ...dispatch.replayable import replayable
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec, divisor
 from ...kernels.linear import linear_dispatch
 from ...kernels.reduce import need_countable
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 
 @shown_as("LinalgCrossBackward0", "input", "other")
+@replayable
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """Return the cross product of vectors of three elements.
 

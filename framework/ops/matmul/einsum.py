@@ -15,6 +15,7 @@ from ...dispatch.autocast_policy import (
     autocast_promote_of_parts,
 )
 from ...dispatch.diagnosis import told
+from ...dispatch.replayable import replayable
 from ...eager.base_tensor import TensorCore
 from ..reduce.sum import sum
 from ..view import expand, permute, reshape
@@ -74,6 +75,7 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 @autocast_low_precision_of_parts
+@replayable
 def einsum(equation: Any, *operands: Any) -> Tensor:
     """Return sums of products of elements, by Einstein's convention.
 
@@ -279,6 +281,7 @@ def _without_ones(
 
 
 @autocast_promote_of_parts
+@replayable
 def tensordot(
     a: Tensor, b: Tensor, dims: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Tensor:

@@ -14,6 +14,7 @@ from ...base.shape import Layout, Shape, TensorSpec, normalize_dim, normalize_di
 from ...base.validation import as_int, as_int_or_ints, as_ints, as_shape, check_numel
 from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...dispatch.declare import primitive
+from ...dispatch.replayable import replayable
 from ...dispatch.scalar import number
 from ...ir.kernel_call import Dispatch, StridedSpec, divisor
 from ...kernels.gemm.pack import VECTOR_SIZE
@@ -242,6 +243,7 @@ def _mapped(
 
 
 @shown_as("FlipBackward0", "x")
+@replayable
 def flip(x: Tensor, dims: int | Sequence[int]) -> Tensor:
     """Return a copy with the order of elements reversed along dimensions.
 
@@ -296,6 +298,7 @@ def _flipped_transpose_reference(x: np.ndarray, dims: tuple[int, ...]) -> np.nda
 
 
 @shown_as("Rot90Backward0", "x")
+@replayable
 def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Return a copy with a plane rotated, its first dimension towards the second.
 
@@ -328,6 +331,7 @@ def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
 
 @shown_as("RollBackward0", "x")
+@replayable
 def roll(
     x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None
 ) -> Tensor:
@@ -378,6 +382,7 @@ def _padded(
 
 
 @shown_as(_padded, "x")
+@replayable
 def pad(
     x: Tensor,
     pad: Sequence[int],

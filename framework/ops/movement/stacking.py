@@ -11,6 +11,7 @@ from ...base.errors import ShapeError
 from ...base.shape import Shape, Size
 from ...base.shape import broadcast_shapes as common_shape
 from ...base.validation import as_ints
+from ...dispatch.replayable import replayable
 from ...dispatch.view_cache import caches_views
 from ...eager.base_tensor import TensorCore
 from ..elementwise.cast import converted, need_one_dtype, result_type
@@ -285,6 +286,7 @@ def adjoint(input: Tensor) -> Tensor:
     return conj(transpose(input, -2, -1) if len(input.layout.shape) else input)
 
 
+@replayable
 def block_diag(*tensors: Tensor) -> Tensor:
     """Return a matrix with the matrices given along its diagonal, otherwise 0.
 

@@ -10,6 +10,7 @@ from ...autograd.tape import show_as
 from ...base.dtype import FLOAT, bfloat16, float16, float32, float64, int32
 from ...base.errors import DomainError, DTypeError, ShapeError
 from ...dispatch.declare import composite
+from ...dispatch.replayable import replayable
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import mul, sub
 from ..elementwise.cast import cast
@@ -124,6 +125,7 @@ def _parameter(given: Tensor | float, x: Tensor) -> Tensor | float:
     return fill_like(x, (), given, float32)  # a number that may be another in a replay
 
 
+@replayable
 def fake_quantize_per_channel_affine(
     input: Tensor,
     scale: Tensor,

@@ -175,6 +175,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
 
 
 @shown_as("RenormBackward0", "input")
+@replayable
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Return a tensor whose slices along a dimension are scaled down to a norm.
 

@@ -9,6 +9,7 @@ from ...base.dtype import bool_, float32, promote, uint8
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim, normalize_dims
 from ...base.validation import as_number
+from ...dispatch.replayable import replayable
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import div, mul, sub
 from ..elementwise.cast import cast, converted
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 
+@replayable
 def gradient(
     input: Tensor,
     *,

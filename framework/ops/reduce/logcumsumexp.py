@@ -12,6 +12,7 @@ from ...autograd.tape import shown_as
 from ...base.dtype import FLOAT
 from ...base.shape import TensorSpec, normalize_dim
 from ...dispatch.declare import primitive
+from ...dispatch.replayable import replayable
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.scan import scan_dispatches
 from ..elementwise.binary import add, mul, sub
@@ -90,6 +91,7 @@ def _logcumsumexp_reference(x: np.ndarray, reverse: bool) -> np.ndarray:
 
 
 @shown_as("LogcumsumexpBackward0", "input")
+@replayable
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """Return log(cumsum(exp(input))) along a dimension, without overflow.
 

@@ -151,6 +151,7 @@ def var(
     return out
 
 
+@replayable
 def std(
     x: Tensor,
     dim: Dims = None,

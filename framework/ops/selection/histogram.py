@@ -166,6 +166,7 @@ def _length_of(ends: Tensor) -> int:
     return largest + 1
 
 
+@replayable
 def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """Return how many elements are in each of `bins` equal parts of a range.
 

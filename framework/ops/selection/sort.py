@@ -334,6 +334,7 @@ def _searchsorted_reference(
     return np.where(values != values, rows.shape[1], before)
 
 
+@replayable
 def searchsorted(
     sorted_sequence: Tensor,
     values: Tensor | float,
@@ -415,6 +416,7 @@ def _is_right(right: bool, side: str | None) -> bool:
     return right or side == "right"
 
 
+@replayable
 def bucketize(
     x: Tensor | float,
     boundaries: Tensor,
