@@ -25,6 +25,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(characters, "CharacterModel", model)
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("_small")
 def test_it_learns_goes_on_and_writes(
     gpu: GpuDevice,

@@ -102,6 +102,7 @@ def test_bad_epochs(epochs: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "argument --epochs" in capsys.readouterr().err
 
 
+@pytest.mark.wide
 def test_no_step_reads_from_the_device(gpu: GpuDevice) -> None:
     """Every epoch reads its loss, once."""
     parts = digits.Digits()

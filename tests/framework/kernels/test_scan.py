@@ -110,6 +110,7 @@ def test_rows_of_a_few_tiles_are_scanned_at_once(
     assert len(steps(1, 2049)) == 3
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("shuffles", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
 def test_wide_groups_scan_as_numpy(

@@ -224,6 +224,7 @@ def test_frozen_weights_take_no_product_and_no_memory(gpu: GpuDevice) -> None:
     assert trained[1] - frozen[1] >= 4 * 4 * 256 * 256
 
 
+@pytest.mark.wide
 def test_step_under_jit_and_autocast(gpu: GpuDevice) -> None:
     """A bfloat16 model learns with float32 adapters."""
     model = small_llama(**WIDTHS).to(fw.bfloat16).to(gpu).train()

@@ -161,6 +161,7 @@ def test_texts_are_of_the_models_distribution() -> None:
     assert chi_square(found[found[:, 0] == common, 1], second) < 35.6
 
 
+@pytest.mark.wide
 def test_a_round_is_one_read(gpu: GpuDevice) -> None:
     model, draft = small_llama().to(gpu), small_llama(num_hidden_layers=1).to(gpu)
     tokens = fw.tensor(PROMPT[:1], device=gpu)

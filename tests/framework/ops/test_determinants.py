@@ -50,6 +50,7 @@ def test_gradients(shape: tuple[int, ...], dtype: str, quick: GpuDevice) -> None
         assert error <= 200 * np.finfo(dtype).eps * shape[-1] ** 0.5 * scale
 
 
+@pytest.mark.wide
 def test_logarithms(quick: GpuDevice) -> None:
     data = np.random.default_rng(0).standard_normal((2, 40, 40)).astype("f4")
     x = fw.tensor(data, device=quick, requires_grad=True)

@@ -151,6 +151,7 @@ def test_for_each_of_a_batch_that_is_mapped(quick: GpuDevice) -> None:
     assert fw.func.vmap(fw.linalg.matrix_rank)(x).tolist() == [SIZE, SIZE]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("shape", [(SIZE, SIZE), (2, 90, SIZE), (SIZE, 150)])
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=wide)])
 def test_norms_without_singular_values(

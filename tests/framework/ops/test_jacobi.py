@@ -104,6 +104,7 @@ def test_eigenvectors(size: int, dtype: str, scale: float, quick: GpuDevice) -> 
         assert (np.abs(rest) <= most[..., None]).all()
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("block", "fused"), [(16, 0), (16, 99), (32, 99)])
 def test_blocks_of_all_sizes(
     block: int, fused: int, quick: GpuDevice, monkeypatch: pytest.MonkeyPatch

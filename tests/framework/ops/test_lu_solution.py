@@ -63,6 +63,7 @@ def test_solutions(
     check(shape, columns, dtype, quick)
 
 
+@pytest.mark.wide
 def test_blocks_beside_each_other(
     quick: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +188,7 @@ def test_second_derivatives(size: int, quick: GpuDevice) -> None:
     np.testing.assert_allclose(ours, theirs, atol=1e-4 * np.abs(theirs).max())
 
 
+@pytest.mark.wide
 def test_more_small_matrices_than_workgroups_of_a_dimension(quick: GpuDevice) -> None:
     rng = np.random.default_rng(0)
     data = (rng.standard_normal((MAX_GROUPS + 2, 2, 2)) + 4 * np.eye(2)).astype("f4")

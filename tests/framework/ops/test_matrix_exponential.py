@@ -93,6 +93,7 @@ def test_two_byte_matrices_are_computed_in_float32(
     )
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("size", [3, *(pytest.param(n, marks=wide) for n in (6, 30))])
 def test_second_derivatives(size: int, quick: GpuDevice) -> None:
     data = np.random.default_rng(0).standard_normal((size, size)).astype("f4") * 0.2

@@ -162,6 +162,7 @@ def test_of_equal_pivots_the_first_is_taken(
     np.testing.assert_array_equal(pivots[:, 1:].numpy(), [np.arange(2, 71)] * 2)
 
 
+@pytest.mark.wide
 def test_more_rows_than_invocations(
     quick: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -165,6 +165,7 @@ def trained(
     return [each.numpy() for each in model.state_dict().values()], losses
 
 
+@pytest.mark.wide
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [fw.float16, fw.bfloat16])
 def test_training_in_16_bits(dtype: DType, gpu: GpuDevice) -> None:

@@ -109,6 +109,7 @@ def test_other_lengths_compile_nothing(gpu: GpuDevice, program: Program) -> None
     compiles_nothing(gpu, program, QUICK)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("program", [cell_by_hand, lstm, sum_of_losses])
 def test_traces_of_other_lengths_compile_nothing(
     gpu: GpuDevice, program: Program

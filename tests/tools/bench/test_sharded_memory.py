@@ -18,6 +18,7 @@ def test_layers_take_what_is_asked_for() -> None:
         assert sharded_memory.layers_of(sizes, state) == count
 
 
+@pytest.mark.wide
 def test_a_row_for_each_model(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

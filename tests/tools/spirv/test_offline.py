@@ -66,6 +66,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["arrays/dot", "--isa"]) == 2
 
 
+@pytest.mark.wide
 def test_the_library() -> None:
     found = compile_kernels("navi31", [find(name) for name in kernels()])
     assert [row.name for row in found if row.problem and not row.refused] == []

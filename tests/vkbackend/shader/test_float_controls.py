@@ -55,6 +55,7 @@ def test_broken_modules() -> None:
         keep_special_values(module(SHADER[0]), (32,))
 
 
+@pytest.mark.wide
 def test_library_stays_valid() -> None:
     seen: set[int] = set()
     for target in once():

@@ -382,6 +382,7 @@ def test_what_the_kernels_cannot_do_goes_another_way(
     assert len(kernels) == 1
 
 
+@pytest.mark.wide
 def test_vectors_that_lie_apart_or_askew_are_copied(
     emulated: GpuDevice, kernels: list[str]
 ) -> None:
@@ -422,6 +423,7 @@ def test_fits() -> None:
     assert fits([single, good, good], 0.5)
 
 
+@pytest.mark.wide
 def test_the_test_accepts_what_is_right_and_refuses_what_is_not(
     emulated: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:

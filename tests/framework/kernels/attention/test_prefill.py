@@ -52,6 +52,7 @@ def test_each_query_sees_its_tokens(
         assert np.abs(found - attended(inputs, window)).max() > 0.1
 
 
+@pytest.mark.wide
 def test_tiles_of_gpus(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = given()
     placed = [each.to(gpu) for each in inputs]
@@ -109,6 +110,7 @@ def contiguous(inputs: list[Any], window: int | None, position: int) -> np.ndarr
     return found
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("window", "position"), [(None, 0), (11, 30)])
 def test_sequences_in_one_piece(window: int | None, position: int, gpu: Any) -> None:
     q, *_ = given()

@@ -355,6 +355,7 @@ VOLUMES: list[tuple[str, Convolved]] = [
 ]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("splits", [1, 3])
 @pytest.mark.parametrize(("name", "row"), VOLUMES)
 def test_windows_along_depth(

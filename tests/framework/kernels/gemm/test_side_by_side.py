@@ -85,6 +85,7 @@ def test_result_and_gradients(
     assert all("matmul/gemm_simt" in taken[name] for name in PASSES)
 
 
+@pytest.mark.wide
 def test_slices_of_k(
     gpu: GpuDevice, taken: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

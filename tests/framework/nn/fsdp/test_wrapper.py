@@ -327,6 +327,7 @@ def test_policies() -> None:
     assert set(chosen_modules(layers, nn.Linear)) == {layers[0][0], layers[1]}
 
 
+@pytest.mark.wide
 @pytest.mark.device
 def test_replayed_in_processes() -> None:
     done = run_ranks(2, Path(__file__).with_name("fsdp_program.py"))

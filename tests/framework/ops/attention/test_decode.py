@@ -230,6 +230,7 @@ def test_is_rotation_writing_and_attention(
     )
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("position", [-1, 5, 1 << 31, (1 << 40) + 2, -(1 << 40)])
 def test_a_full_cache_is_an_error(position: int, place: Device) -> None:
     def call() -> list[np.ndarray]:

@@ -188,6 +188,7 @@ def test_memory_is_linear_in_the_length(
     assert statistics.peak_in_use - before < matrix / 8
 
 
+@pytest.mark.wide
 def test_parts_of_queries(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     if not gpu.gpu.info.target.prefers_composition:
         pytest.skip("flash attention is the quickest")
