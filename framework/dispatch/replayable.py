@@ -86,6 +86,11 @@ def replayable(function: F) -> F:
             for each in kwargs.items():
                 given += each
         key, tensors = call_key(given)
+        if len(set(map(id, tensors))) < len(tensors):
+            # As of self-attention: a replay is given each once.
+            tensors = list({id(each): each for each in tensors}.values())
+            places = {id(each): at for at, each in enumerate(tensors)}
+            key = key and (*key, tuple([places.get(id(each)) for each in given]))
         for tensor in tensors:
             if tensor.needs_grad and grad_mode.top.value:
                 if not _is_plain_tape(tensors):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ... import ops
 from ...base.dtype import bool_
 from ...base.errors import DTypeError, ShapeError
+from ...dispatch.replayable import replayable
 from ...tensor.tensor import Tensor
 
 NAME = "multi_head_attention_forward"
@@ -20,6 +21,7 @@ class _Projections(NamedTuple):
     biases: tuple[Tensor | None, ...]
 
 
+@replayable
 def multi_head_attention_forward(
     query: Tensor,
     key: Tensor,

@@ -166,3 +166,24 @@ def test_scans_and_sorts_are_like_the_first_ones(name: str, place: Any) -> None:
         each.zero_()
     assert numbers(second) == numbers(found)
     assert x.tolist() == data.tolist()
+
+
+def test_a_tensor_that_is_given_twice(place: Any) -> None:
+    counted = Counted(lambda x, y, by: (x - y * by).sum(0))
+    for start in range(4):
+        x, y = ramp(place, start), ramp(place, start + 1)
+        for first, second in ((x, x), (x, y), (y, y)):
+            wanted = (first.numpy() - second.numpy() * 3).sum()
+            assert counted.run(first, second, 3).item() == wanted
+    # Two of a pair, and two of one tensor.
+    assert counted.calls == 4
+
+
+def test_gradients_of_a_tensor_that_is_given_twice(place: Any) -> None:
+    counted = Counted(lambda x, y: x.exp() * y)
+    for start in range(4):
+        x = (ramp(place, start) / 8).requires_grad_()
+        counted.run(x, x).sum().backward()
+        host = x.detach().numpy()
+        np.testing.assert_allclose(x.grad.numpy(), np.exp(host) * (1 + host), 1e-6)
+    assert counted.calls == 2
