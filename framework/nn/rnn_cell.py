@@ -8,11 +8,59 @@ from typing import Any
 from .. import ops
 from ..base.dtype import DTypeLike
 from ..base.validation import as_int
+from ..dispatch.replayable import replayable
 from ..tensor.factories import DeviceLike, zeros
 from ..tensor.tensor import Tensor
 from . import functional, init
 from .module import Module
 from .parameter import Parameter
+
+
+def _sums(
+    x: Tensor,
+    h: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias_ih: Tensor | None,
+    bias_hh: Tensor | None,
+) -> Tensor:
+    """Return what the gates are computed from, for all but GRU."""
+    of_x = functional.linear(x, weight_ih, bias_ih)
+    return of_x + functional.linear(h, weight_hh, bias_hh)
+
+
+@replayable
+def _elman_step(x: Tensor, h: Tensor, nonlinearity: str, *own: Any) -> Tensor:
+    """Return the state after a step; `own` are the parameters."""
+    total = _sums(x, h, *own)
+    return ops.relu(total) if nonlinearity == "relu" else ops.tanh(total)
+
+
+@replayable
+def _lstm_step(x: Tensor, h: Tensor, c: Tensor, *own: Any) -> tuple[Tensor, Tensor]:
+    """Return both states after a step; `own` are the parameters."""
+    i, f, g, o = _sums(x, h, *own).chunk(4, -1)
+    c = ops.sigmoid(f) * c + ops.sigmoid(i) * ops.tanh(g)
+    return ops.sigmoid(o) * ops.tanh(c), c
+
+
+@replayable
+def _gru_step(
+    x: Tensor,
+    h: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias_ih: Tensor | None,
+    bias_hh: Tensor | None,
+) -> Tensor:
+    """Return the state after a step."""
+    of_x = functional.linear(x, weight_ih, bias_ih)
+    of_h = functional.linear(h, weight_hh, bias_hh)
+    (xr, xz, xn), (hr, hz, hn) = of_x.chunk(3, -1), of_h.chunk(3, -1)
+    z = ops.sigmoid(xz + hz)
+    n = ops.tanh(xn + ops.sigmoid(xr + hr) * hn)
+    out: Tensor = n + z * (h - n)
+    return out
 
 
 class RNNCellBase(Module):
@@ -96,10 +144,9 @@ class RNNCellBase(Module):
             )
         return x, states, batched
 
-    def _sums(self, x: Tensor, h: Tensor) -> Tensor:
-        """Return what the gates are computed from, for all but GRU."""
-        of_x = functional.linear(x, self.weight_ih, self.bias_ih)
-        return of_x + functional.linear(h, self.weight_hh, self.bias_hh)
+    def _own(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """Return the parameters, of the input and of the state by turns."""
+        return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
 
 
 class RNNCell(RNNCellBase):
@@ -135,8 +182,7 @@ class RNNCell(RNNCellBase):
                 f"RNNCell: nonlinearity is {self.nonlinearity!r}; it must be 'tanh' or"
                 " 'relu'"
             )
-        total = self._sums(x, h)
-        out = ops.relu(total) if self.nonlinearity == "relu" else ops.tanh(total)
+        out = _elman_step(x, h, self.nonlinearity, *self._own())
         return out if batched else out.squeeze(0)
 
 
@@ -166,9 +212,7 @@ class LSTMCell(RNNCellBase):
     ) -> tuple[Tensor, Tensor]:
         """Return hidden and cell states (batch, hidden_size) after one step."""
         x, (h, c), batched = self._batched(input, hx)
-        i, f, g, o = self._sums(x, h).chunk(4, -1)
-        c = ops.sigmoid(f) * c + ops.sigmoid(i) * ops.tanh(g)
-        h = ops.sigmoid(o) * ops.tanh(c)
+        h, c = _lstm_step(x, h, c, *self._own())
         return (h, c) if batched else (h.squeeze(0), c.squeeze(0))
 
 
@@ -196,10 +240,5 @@ class GRUCell(RNNCellBase):
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """Return the state (batch, hidden_size) after one step from `hx`, or zeros."""
         x, (h, *_), batched = self._batched(input, None if hx is None else (hx,))
-        of_x = functional.linear(x, self.weight_ih, self.bias_ih)
-        of_h = functional.linear(h, self.weight_hh, self.bias_hh)
-        (xr, xz, xn), (hr, hz, hn) = of_x.chunk(3, -1), of_h.chunk(3, -1)
-        z = ops.sigmoid(xz + hz)
-        n = ops.tanh(xn + ops.sigmoid(xr + hr) * hn)
-        out: Tensor = n + z * (h - n)
+        out = _gru_step(x, h, *self._own())
         return out if batched else out.squeeze(0)
