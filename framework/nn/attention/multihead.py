@@ -8,6 +8,7 @@ from ... import ops
 from ...base.dtype import DTypeLike, bool_
 from ...base.errors import ShapeError
 from ...base.validation import as_int
+from ...dispatch.replayable import replayable
 from ...tensor.factories import DeviceLike, zeros
 from ...tensor.tensor import Tensor
 from .. import functional, init
@@ -17,6 +18,55 @@ from ..module import Module
 from ..parameter import Parameter
 
 __all__ = ["MultiheadAttention"]
+
+
+@replayable
+def _fused(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    in_weight: Tensor,
+    in_bias: Tensor | None,
+    out_weight: Tensor,
+    out_bias: Tensor | None,
+    key_padding_mask: Tensor | None,
+    attn_mask: Tensor | None,
+    heads: int,
+    size: int,
+    dropped: float,
+    first: bool,
+    is_causal: bool,
+) -> Tensor:
+    """Return the attention output of batches without weights, in their order.
+
+    There are `heads` of so large a `size` in a row, after the batch if that is `first`.
+    """
+    given = query, key, value
+    check_inputs(*given, in_weight.layout.shape[1], heads, 0 if first else 1)
+    to_heads = (0, 2, 1, 3) if first else (1, 2, 0, 3)
+    q, k, v = (
+        x.reshape(*x.shape[:2], heads, size).permute(to_heads)
+        for x in _projected(given, in_weight, in_bias)
+    )
+    scores = (*q.shape[:3], k.shape[2])
+    mask = score_mask(attn_mask, key_padding_mask, scores, q)
+    causal = is_causal and key_padding_mask is None and scores[2] == scores[3]
+    seen = None if causal else mask
+    out = ops.scaled_dot_product_attention(q, k, v, seen, dropped, causal)
+    out = out.permute((0, 2, 1, 3) if first else (2, 0, 1, 3))
+    out = out.reshape(*query.shape[:2], heads * size)
+    return ops.linear(out, out_weight, out_bias)
+
+
+def _projected(
+    given: tuple[Tensor, Tensor, Tensor], whole: Tensor, bias: Tensor | None
+) -> list[Tensor]:
+    """Return queries, keys and values; one product for all of one tensor."""
+    if given[0] is given[1] is given[2]:
+        return list(ops.chunk(ops.linear(given[0], whole, bias), 3, -1))
+    biases = [None] * 3 if bias is None else list(ops.chunk(bias, 3))
+    maps = zip(given, ops.chunk(whole, 3), biases)
+    return [ops.linear(x, weight, each) for x, weight, each in maps]
 
 
 class MultiheadAttention(Module):
@@ -195,8 +245,21 @@ class MultiheadAttention(Module):
             attn_mask = self._future(query, key)
         plain = query.ndim == 3 and not need_weights and self._qkv_same_embed_dim
         if plain and self.bias_k is None and not self.add_zero_attn:
-            out = self._fused(
-                (query, key, value), key_padding_mask, attn_mask, is_causal
+            out = _fused(
+                query,
+                key,
+                value,
+                cast(Parameter, self.in_proj_weight),
+                self.in_proj_bias,
+                self.out_proj.weight,
+                self._out_bias(),
+                key_padding_mask,
+                attn_mask,
+                self.num_heads,
+                self.head_dim,
+                self.dropout if self.training else 0.0,
+                self.batch_first,
+                is_causal,
             )
             return out, None
         turned = self.batch_first and query.ndim == 3
@@ -234,45 +297,9 @@ class MultiheadAttention(Module):
         )
         return (out.transpose(0, 1) if turned else out), weights
 
-    def _fused(
-        self,
-        given: tuple[Tensor, Tensor, Tensor],
-        key_padding_mask: Tensor | None,
-        attn_mask: Tensor | None,
-        is_causal: bool,
-    ) -> Tensor:
-        """Return the attention output of batches without weights, in their order."""
-        first = self.batch_first
-        check_inputs(*given, self.embed_dim, self.num_heads, 0 if first else 1)
-        heads, size = self.num_heads, self.head_dim
-        query = given[0]
-        to_heads = (0, 2, 1, 3) if first else (1, 2, 0, 3)
-        q, k, v = (
-            x.reshape(*x.shape[:2], heads, size).permute(to_heads)
-            for x in self._projected(given)
-        )
-        scores = (*q.shape[:3], k.shape[2])
-        mask = score_mask(attn_mask, key_padding_mask, scores, q)
-        causal = is_causal and key_padding_mask is None and scores[2] == scores[3]
-        dropped = self.dropout if self.training else 0.0
-        seen = None if causal else mask
-        out = ops.scaled_dot_product_attention(q, k, v, seen, dropped, causal)
-        out = out.permute((0, 2, 1, 3) if first else (2, 0, 1, 3))
-        out = out.reshape(*query.shape[:2], heads * size)
-        return ops.linear(out, self.out_proj.weight, self._out_bias())
-
     def _out_bias(self) -> Tensor | None:
         """Return what the map out of the subspaces adds."""
         return self.out_proj.bias
-
-    def _projected(self, given: tuple[Tensor, Tensor, Tensor]) -> list[Tensor]:
-        """Return queries, keys and values; one product for all of one tensor."""
-        whole, bias = cast(Parameter, self.in_proj_weight), self.in_proj_bias
-        if given[0] is given[1] is given[2]:
-            return list(ops.chunk(ops.linear(given[0], whole, bias), 3, -1))
-        biases = [None] * 3 if bias is None else list(ops.chunk(bias, 3))
-        maps = zip(given, ops.chunk(whole, 3), biases)
-        return [ops.linear(x, weight, each) for x, weight, each in maps]
 
     def _future(self, query: Tensor, key: Tensor) -> Tensor:
         """Return the mask that is true for keys after a query."""

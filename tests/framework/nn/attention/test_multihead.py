@@ -196,3 +196,27 @@ def test_arguments_are_those_of_torch() -> None:
     )
     found_names, expected_names = ([*each.parameters] for each in calls)
     assert found_names == expected_names
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_calls_on_other_numbers_are_as_in_torch(
+    need_weights: bool, grad: bool, place: Device, rng: np.random.Generator
+) -> None:
+    """From the third on they are replayed."""
+    ours, theirs = layers(place, batch_first=True)
+    for _ in range(4):
+        data = rng.normal(size=(2, 5, SIZE)).astype(np.float32)
+        x = fw.tensor(data, device=place, requires_grad=grad)
+        twin = torch.tensor(data, requires_grad=grad)
+        with fw.set_grad_enabled(grad):
+            found, weights = ours(x, x, x, need_weights=need_weights)
+        expected, wanted = theirs(twin, twin, twin, need_weights=need_weights)
+        assert_close(found, expected.detach().numpy(), scale=20)
+        if need_weights:
+            assert_close(weights, wanted.detach().numpy(), scale=20)
+        if grad:
+            found.sum().backward()
+            expected.sum().backward()
+            assert twin.grad is not None
+            assert_close(x.grad, twin.grad.numpy(), scale=100)
