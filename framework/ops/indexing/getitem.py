@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ...autograd.engine import is_grad_enabled
 from ...autograd.tape import show_as, shown_as
 from ...base.dtype import bool_
 from ...base.errors import DTypeError, IndexDTypeError, IndexRangeError, ShapeError
@@ -488,6 +489,49 @@ def _elements_at(x: Tensor, *indices: Tensor) -> Tensor:
     return taken(view, rows_of_arrays(view, chosen))
 
 
+def _divided(index: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Tensor]]:
+    """Return the parts of an index that are no tensors, and its tensors of integers.
+
+    Without tensors, where there are others or such as are neither.
+    """
+    parts: list[Any] = []
+    arrays: list[Any] = []
+    for entry in index:
+        if isinstance(entry, TensorCore):
+            if not _are_integers((entry,)):
+                return (), []
+            arrays.append(entry)
+            parts.append("tensor")
+        elif type(entry) is slice:
+            parts.append((entry.start, entry.stop, entry.step))
+        elif entry is Ellipsis:
+            parts.append("...")
+        elif entry is None or type(entry) is int:
+            parts.append(entry)
+        else:
+            return (), []
+    return tuple(parts), arrays
+
+
+@replayable
+def _elements_by(x: Tensor, parts: tuple[Any, ...], *arrays: Tensor) -> Tensor:
+    """Return the elements that an index chooses which `_divided` divides."""
+    left = iter(arrays)
+    index: list[Any] = []
+    for part in parts:
+        if type(part) is tuple:
+            index.append(slice(*part))
+        elif part == "tensor":
+            index.append(next(left))
+        else:
+            index.append(Ellipsis if part == "..." else part)
+    chosen = region(tuple(index), x.layout.shape)
+    view = slice_of(x, chosen)
+    if chosen.flips:
+        view = flip(view, chosen.flips)
+    return taken(view, rows_of_arrays(view, chosen))
+
+
 @replayable
 def _put_at(x: Tensor, values: Tensor, accumulate: bool, *indices: Tensor) -> Tensor:
     """Return `x` with the elements that tensors of integers choose replaced."""
@@ -538,6 +582,10 @@ def slice_(x: Tensor, index: object) -> Tensor:
         if out.grad_node is not None:
             show_as(out, "IndexBackward0", x)
         return out
+    if type(index) is tuple and not (x.requires_grad and is_grad_enabled()):
+        parts, arrays = _divided(index)
+        if arrays:
+            return _elements_by(x, parts, *arrays)
     basic = _basic(index)
     chosen = region(index, shape) if basic is None else _basic_region(basic, shape)
     view = slice_of(x, chosen)

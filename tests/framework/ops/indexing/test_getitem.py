@@ -340,3 +340,33 @@ def test_an_int_that_a_trace_changes(make: Make) -> None:
     for place in (0, 1, 2, 1):
         expected = torch.tensor(DATA)[place, :, [0, 2]]
         assert_close(chosen(make(DATA), place, index), expected.numpy())
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_calls_on_other_numbers(grad: bool, gpu: GpuDevice) -> None:
+    """From the third on they are replayed."""
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        data = rng.normal(size=(5, 6, 7)).astype(np.float32)
+        i, j = rng.integers(0, 5, 3), rng.integers(0, 5, (2, 3))
+        x = fw.tensor(data, device=gpu, requires_grad=grad)
+        a, b = (fw.tensor(each, device=gpu) for each in (i, j))
+        for mine, wanted in (
+            (x[a], data[i]),
+            (x[a, b], data[i, j]),
+            (x[a, a], data[i, i]),
+            (x[:, a], data[:, i]),
+            (x[..., b], data[..., j]),
+            (x[1:4, None, a], data[1:4, None, i]),
+            (x[-1, b], data[-1][j]),
+            (x[::2, :, b], data[::2, :, j]),
+            (x[a, :, a], data[i, :, i]),
+            (x[::-1, a], data[::-1, i]),
+        ):
+            assert_close(mine, wanted)
+        if grad:
+            (x[a, b] * x[:2, :3]).sum().backward()
+            twin = torch.from_numpy(data).requires_grad_()
+            (twin[i, j] * twin[:2, :3]).sum().backward()
+            assert twin.grad is not None
+            assert_close(x.grad, twin.grad.numpy())
