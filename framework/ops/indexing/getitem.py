@@ -490,9 +490,9 @@ def _elements_at(x: Tensor, *indices: Tensor) -> Tensor:
 
 
 def _divided(index: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Tensor]]:
-    """Return the parts of an index that are no tensors, and its tensors of integers.
+    """Return an index with marks in place of its tensors of integers, and these.
 
-    Without tensors, where there are others or such as are neither.
+    Both are empty where a part is neither basic nor a tensor of integers.
     """
     parts: list[Any] = []
     arrays: list[Any] = []
@@ -515,7 +515,7 @@ def _divided(index: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Tensor]]:
 
 @replayable
 def _elements_by(x: Tensor, parts: tuple[Any, ...], *arrays: Tensor) -> Tensor:
-    """Return the elements that an index chooses which `_divided` divides."""
+    """Return the elements that an index chooses, given as `_divided` returns it."""
     left = iter(arrays)
     index: list[Any] = []
     for part in parts:
