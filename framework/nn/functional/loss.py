@@ -495,6 +495,7 @@ def _variances(input: Tensor, var: Tensor | float) -> Tensor:
 
 @autocast_float32
 @shown_as("SoftMarginLossBackward0", "input")
+@replayable
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,

@@ -271,6 +271,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 @shown_as("ChannelShuffleBackward0", "input")
+@replayable
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Return images whose channels are dealt out anew: one of each group in turn.
 

@@ -12,6 +12,7 @@ from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
 from ...base.validation import as_int
 from ...dispatch.declare import primitive
+from ...dispatch.replayable import replayable
 from ...eager.base_tensor import TensorCore
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec, divisor
 from ...kernels.linear import linear_dispatch
@@ -101,6 +102,7 @@ def _rotate_reference(
     return out
 
 
+@replayable
 def rope(
     x: Tensor,
     positions: Tensor | int = 0,

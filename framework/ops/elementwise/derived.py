@@ -22,6 +22,7 @@ from ...base.errors import DTypeError, ShapeError
 from ...base.shape import broadcast_shapes
 from ...base.validation import as_int, as_number
 from ...dispatch.declare import comparison, elementwise
+from ...dispatch.replayable import replayable
 from ...eager.base_tensor import TensorCore, need_tensors
 from ..source import fill_like
 from ..view import expand
@@ -447,6 +448,7 @@ def _mantissa_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 
 @shown_as("Logaddexp2Backward0", "input", "other")
+@replayable
 def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     """Return log2(2^input + 2^other) without overflow.
 

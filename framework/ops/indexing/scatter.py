@@ -118,6 +118,7 @@ def index_region(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[Tensor,
     return x, tuple(sizes)
 
 
+@replayable
 def gather(x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """Return, for each index, the element of `x` in its place but at index along `dim`.
 

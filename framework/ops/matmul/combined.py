@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 
 @autocast_low_precision_on_device
+@replayable
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -63,6 +64,7 @@ def addmv(
 
 
 @autocast_low_precision_on_device
+@replayable
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -102,6 +104,7 @@ def addr(
 
 @autocast_low_precision
 @shown_as("AddbmmBackward0", "input", "batch1", "batch2")
+@replayable
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -190,6 +193,7 @@ def _chained(
     )
 
 
+@replayable
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Return the sums of products over the last dimensions.
 

@@ -460,6 +460,7 @@ def _check_padding(mode: str, dim: int, size: int, before: int, after: int) -> N
 
 
 @shown_as("RepeatBackward0", "x")
+@replayable
 def repeat(x: Tensor, *repeats: int | Sequence[int]) -> Tensor:
     """Return copies of the tensor side by side.
 

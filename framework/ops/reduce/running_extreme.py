@@ -11,6 +11,7 @@ from ...base.dtype import ANY, DType
 from ...base.index_checks import UNCHECKED
 from ...base.shape import TensorSpec, normalize_dim
 from ...dispatch.declare import primitive
+from ...dispatch.replayable import replayable
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.scan import scan_dispatches
 from ..elementwise.unary import lazy_copy
@@ -82,6 +83,7 @@ def _running(x: Tensor, name: str, dim: int, least: bool) -> ValuesIndices:
 
 
 @shown_as("CummaxBackward0", "input")
+@replayable
 def cummax(input: Tensor, dim: int) -> ValuesIndices:
     """Return the largest element up to each along a dimension, and where it is.
 
@@ -100,6 +102,7 @@ def cummax(input: Tensor, dim: int) -> ValuesIndices:
 
 
 @shown_as("CumminBackward0", "input")
+@replayable
 def cummin(input: Tensor, dim: int) -> ValuesIndices:
     """Return the smallest element up to each along a dimension, and where it is.
 

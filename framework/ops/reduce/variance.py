@@ -186,6 +186,7 @@ def std(
 
 
 @shown_as("VarMeanBackward0", "x")
+@replayable
 def var_mean(
     x: Tensor,
     dim: Dims = None,

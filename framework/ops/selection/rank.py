@@ -165,6 +165,7 @@ def _of_sorted(
 
 
 @shown_as("KthvalueBackward0", "x")
+@replayable
 def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """Return the `k`-th smallest element along a dimension, and where it is.
 
