@@ -37,6 +37,7 @@ from vkbackend.vk import generated as vk
 from vkbackend.vk import runtime
 
 from .command_buffer import RECORDING, CommandBuffer, CommandPool
+from .device_info import DeviceInfo
 from .logical_device import LogicalDevice
 
 # Longest uninterrupted wait: Python handles Ctrl-C between slices.
@@ -46,6 +47,10 @@ _NANOSECONDS = 1_000_000_000
 # next work threefold (130 us for a replay that takes 45 us beside an NVIDIA H200,
 # driver 580.159.04, 2026-11-21). Never on a software device, which needs the processor.
 _POLL_SECONDS = 2e-3
+# Longer beside a discrete device, which shares no power with the processor: work of 1.1
+# ms took 93 us beyond its kernels; of 4.6, 8.4 and 15 ms, where waits blocked, it took
+# 460 to 610 (NVIDIA H200, driver 580.159.04, 2026-12-01).
+_DISCRETE_POLL_SECONDS = 20e-3
 # A host that runs further ahead than this waits for its oldest submission.
 MAX_IN_FLIGHT = 64
 # Submissions between two counter queries, which cost as much as a submission.
@@ -197,7 +202,7 @@ class Queue:
         self.completed = 0
         self.at_close: list[Callable[[], None]] = []
         self._logical = logical
-        self._polls = not logical.info.target.shares_processor
+        self._poll_seconds = poll_seconds(logical.info)
         self._functions = logical.functions
         handle = ctypes.c_void_p()
         wanted = runtime.make(
@@ -491,7 +496,7 @@ class Queue:
         deadline = None
         if timeout_seconds is not None:
             deadline = time.monotonic() + timeout_seconds
-        elif self._polls and self.poll(value, _POLL_SECONDS):
+        elif self._poll_seconds and self.poll(value, self._poll_seconds):
             return True
         waits = self._idle_waits
         try:
@@ -534,7 +539,7 @@ class Queue:
         try:
             if self._query_counter(value, counter, reference):
                 return True
-            until = time.monotonic() + seconds if self._polls else 0.0
+            until = time.monotonic() + seconds if self._poll_seconds else 0.0
             while time.monotonic() < until:
                 if self._query_counter(value, counter, reference):
                     return True
@@ -603,6 +608,13 @@ class Queue:
             call()
         self.commands.close()
         self._logical.destroy("Semaphore", self.semaphore)
+
+
+def poll_seconds(info: DeviceInfo) -> float:
+    """Return for how long a wait for a device polls before it blocks."""
+    if info.target.shares_processor:
+        return 0.0
+    return _DISCRETE_POLL_SECONDS if info.kind == "discrete" else _POLL_SECONDS
 
 
 def _semaphore_info(queue: Queue, value: int) -> vk.VkSemaphoreSubmitInfo:

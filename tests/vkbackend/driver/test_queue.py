@@ -1,5 +1,6 @@
 """Timeline points: done, waiting, time-outs, and reads that wait for one buffer."""
 
+import dataclasses
 import os
 import struct
 import subprocess
@@ -26,7 +27,7 @@ from tests.vkbackend.kernels import (
 )
 from vkbackend import Batch, Buffer, Device, TimelinePoint, config
 from vkbackend.driver.physical_device import choose
-from vkbackend.driver.queue import latest
+from vkbackend.driver.queue import latest, poll_seconds
 from vkbackend.errors import DeviceLost, VulkanError
 from vkbackend.vk import generated as vk
 
@@ -371,6 +372,17 @@ def test_a_failed_submission_within_another_lets_it_begin_anew(
 
 
 @pytest.mark.device
+def test_waits_poll_longest_beside_a_discrete_device(device: Device) -> None:
+    """Others share the processor, or its power."""
+    kinds = ("software", "integrated", "discrete")
+    found = [
+        poll_seconds(dataclasses.replace(device.info, kind=each)) for each in kinds
+    ]
+    assert found == sorted(set(found))
+    assert found[0] == 0
+
+
+@pytest.mark.device
 def test_a_wait_looks_again_before_it_asks_the_driver(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -378,7 +390,7 @@ def test_a_wait_looks_again_before_it_asks_the_driver(
     queue, calls = device.compute_queue, []
     # An interrupted call of another test may have left its entry, which waits no more.
     before = set(device.logical.unlocked_calls)
-    monkeypatch.setattr(queue, "_polls", False)
+    monkeypatch.setattr(queue, "_poll_seconds", 0.0)
     with held(queue) as gate:
         wait = queue._functions.vkWaitSemaphores
 
