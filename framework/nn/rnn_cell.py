@@ -16,46 +16,40 @@ from .module import Module
 from .parameter import Parameter
 
 
-def _sums(
+def _products(
     x: Tensor,
     h: Tensor,
     weight_ih: Tensor,
     weight_hh: Tensor,
     bias_ih: Tensor | None,
     bias_hh: Tensor | None,
-) -> Tensor:
-    """Return what the gates are computed from, for all but GRU."""
+) -> tuple[Tensor, Tensor]:
+    """Return what the gates are computed from: of the input, and of the state."""
     of_x = functional.linear(x, weight_ih, bias_ih)
-    return of_x + functional.linear(h, weight_hh, bias_hh)
+    return of_x, functional.linear(h, weight_hh, bias_hh)
 
 
 @replayable
 def _elman_step(x: Tensor, h: Tensor, nonlinearity: str, *own: Any) -> Tensor:
     """Return the state after a step; `own` are the parameters."""
-    total = _sums(x, h, *own)
+    of_x, of_h = _products(x, h, *own)
+    total = of_x + of_h
     return ops.relu(total) if nonlinearity == "relu" else ops.tanh(total)
 
 
 @replayable
 def _lstm_step(x: Tensor, h: Tensor, c: Tensor, *own: Any) -> tuple[Tensor, Tensor]:
     """Return both states after a step; `own` are the parameters."""
-    i, f, g, o = _sums(x, h, *own).chunk(4, -1)
+    of_x, of_h = _products(x, h, *own)
+    i, f, g, o = (of_x + of_h).chunk(4, -1)
     c = ops.sigmoid(f) * c + ops.sigmoid(i) * ops.tanh(g)
     return ops.sigmoid(o) * ops.tanh(c), c
 
 
 @replayable
-def _gru_step(
-    x: Tensor,
-    h: Tensor,
-    weight_ih: Tensor,
-    weight_hh: Tensor,
-    bias_ih: Tensor | None,
-    bias_hh: Tensor | None,
-) -> Tensor:
-    """Return the state after a step."""
-    of_x = functional.linear(x, weight_ih, bias_ih)
-    of_h = functional.linear(h, weight_hh, bias_hh)
+def _gru_step(x: Tensor, h: Tensor, *own: Any) -> Tensor:
+    """Return the state after a step; `own` are the parameters."""
+    of_x, of_h = _products(x, h, *own)
     (xr, xz, xn), (hr, hz, hn) = of_x.chunk(3, -1), of_h.chunk(3, -1)
     z = ops.sigmoid(xz + hz)
     n = ops.tanh(xn + ops.sigmoid(xr + hr) * hn)
