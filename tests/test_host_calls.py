@@ -34,7 +34,7 @@ CALLS: dict[str, tuple[int, Callable[..., object]]] = {
     "meshgrid": (10, lambda x, y, w, b: fw.meshgrid(b, b)),
     "contiguous": (1, lambda x, y, w, b: x.contiguous()),
     "conj": (2, lambda x, y, w, b: fw.conj(x)),
-    "getitem, an index": (19, lambda x, y, w, b: x[b.to(fw.int32)]),
+    "getitem, an index": (24, lambda x, y, w, b: x[b.to(fw.int32)]),
     "einsum": (7, lambda x, y, w, b: fw.einsum("ij,jk->ik", x, w)),
     "flip": (8, lambda x, y, w, b: fw.flip(x, (0,))),
     "std": (8, lambda x, y, w, b: x.std()),

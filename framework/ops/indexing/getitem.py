@@ -481,14 +481,6 @@ def _are_integers(entries: Sequence[Any]) -> bool:
     return len(entries) > 0
 
 
-@replayable
-def _elements_at(x: Tensor, *indices: Tensor) -> Tensor:
-    """Return the elements that tensors of integers choose."""
-    chosen = region(indices, x.layout.shape)
-    view = slice_of(x, chosen)
-    return taken(view, rows_of_arrays(view, chosen))
-
-
 def _divided(index: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Tensor]]:
     """Return an index with marks in place of its tensors of integers, and these.
 
@@ -576,17 +568,16 @@ def slice_(x: Tensor, index: object) -> Tensor:
         if symbolic is not None:
             return taken_by_symbols(x, slice_(x, symbolic.static), symbolic)
         index = index_with_arrays(index, x) or index
-    indices = index if type(index) is tuple else (index,)
-    if _are_integers(indices):
-        out = _elements_at(x, *indices)
-        if out.grad_node is not None:
-            show_as(out, "IndexBackward0", x)
-        return out
-    if type(index) is tuple and not (x.requires_grad and is_grad_enabled()):
-        parts, arrays = _divided(index)
-        if arrays:
-            return _elements_by(x, parts, *arrays)
-    basic = _basic(index)
+    basic = None if isinstance(index, TensorCore) else _basic(index)
+    if basic is None:
+        parts, arrays = _divided(index if type(index) is tuple else (index,))
+        taped = x.requires_grad and is_grad_enabled()
+        # The graph shows views before the arrays, of which a replay keeps none.
+        if arrays and (len(arrays) == len(parts) or not taped):
+            out = _elements_by(x, parts, *arrays)
+            if out.grad_node is not None:
+                show_as(out, "IndexBackward0", x)
+            return out
     chosen = region(index, shape) if basic is None else _basic_region(basic, shape)
     view = slice_of(x, chosen)
     if chosen.flips:
