@@ -199,8 +199,8 @@ def training_case(
     if how != "eager":
         warm_replays(step)
         # Losses of the same weights are compared: AdamW's first steps are almost as
-        # long for a gradient of 1e-9 as for one of 1, so that after five of them those
-        # of a mobile net differ by 1e-2 here, in PyTorch, and in PyTorch in float64.
+        # long for a gradient of 1e-9 as for one of 1, so that after a few of them those
+        # of a mobile net in PyTorch are 1e-3 to 1e-1 off those in its float64.
         for restore in put_back:
             restore()
     exact = using == EXACT
