@@ -25,13 +25,23 @@ def device_seconds(gpu: vkbackend.Device, run: Run, repeat: int) -> float:
 
 def wall_seconds(gpu: vkbackend.Device, run: Run, repeat: int) -> float:
     """Return the time from the call to the end of its work, over `repeat` calls."""
+    return wall_times(gpu, run, repeat)[0]
+
+
+def wall_times(gpu: vkbackend.Device, run: Run, repeat: int) -> tuple[float, float]:
+    """Return the time to the end of a call's work, and that until it returns.
+
+    Both over `repeat` calls. Where they are alike, the host is what the device waits
+    for, or the device's queue is full.
+    """
     gpu.synchronize()
     start = time.perf_counter()
     for _ in range(repeat):
         kept = run()
         fw.eval(*kept)
+    returned = time.perf_counter()
     gpu.synchronize()
-    return (time.perf_counter() - start) / repeat
+    return (time.perf_counter() - start) / repeat, (returned - start) / repeat
 
 
 def keep_busy(gpu: vkbackend.Device, factor: Tensor, seconds: float) -> None:

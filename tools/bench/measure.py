@@ -6,7 +6,8 @@ import gc
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ import vkbackend.framework as fw
 from vkbackend.framework import Tensor
 
 from .baseline import Peer
-from .clock import device_seconds, wall_seconds
+from .clock import device_seconds, wall_times
 from .workload import Bench, Case, Workload
 
 _BATCH_SECONDS = 0.02
@@ -28,6 +29,14 @@ _MAX_REPEATS = 400
 _REST_SECONDS = 0.05
 _COMPARED = 1 << 20
 """Elements of a result that are read back and compared: the first and the last."""
+COUNTED = (
+    "submits",
+    "resubmits",
+    "pipeline_builds",
+    "device_allocations",
+    "host_reads",
+)
+"""What is counted of a run that the host's clock times, see `vkbackend.Counters`."""
 
 
 def device_to_measure(name: str | None) -> Any:
@@ -53,6 +62,11 @@ class Measurement(NamedTuple):
         What was measured.
     peak : int
         Most bytes of the device's memory that ours took at once, also to warm up.
+    host_seconds : float or None
+        Until a run of ours returned, before its work ended; None where the device's
+        clock is meant.
+    counts : dict
+        Of a run of ours, by the names in `COUNTED`; empty like `host_seconds`.
     """
 
     seconds: float
@@ -60,6 +74,8 @@ class Measurement(NamedTuple):
     error: float | None
     case: Case
     peak: int = 0
+    host_seconds: float | None = None
+    counts: Mapping[str, float] = MappingProxyType({})
 
     @property
     def ratio(self) -> float | None:
@@ -89,22 +105,23 @@ def measure(
     case = workload.make(Bench(peer, device), *workload.sizes[size])
     gpu: vkbackend.Device = device.gpu
     wall = case.wall or gpu.info.kind == "software"
-    timer = wall_seconds if wall else device_seconds
     error = None
     if case.theirs is not None and case.tolerance is not None:
         with peer.exactly():
             error = _difference(case, peer)
 
-    def ours(repeat: int) -> float:
-        return timer(gpu, case.ours, repeat)
-
-    sides: list[Callable[[int], float]] = [ours]
+    on_host = _OnHost(gpu, case) if wall else None
+    sides: list[Callable[[int], float]] = [
+        on_host or (lambda repeat: device_seconds(gpu, case.ours, repeat))
+    ]
     theirs = case.theirs
     if theirs is not None:
         sides.append(lambda repeat: peer.seconds(theirs, repeat, wall))
     least = _STEPS_SECONDS if case.wall else _BATCH_SECONDS
     repeats = [_repeats(side, least) for side in sides]
     times: list[list[float]] = [[] for _ in sides]
+    if on_host is not None:
+        on_host.begin()
     for _ in range(rounds):
         for taken, side, repeat in zip(times, sides, repeats, strict=True):
             if case.operations and not wall:
@@ -118,7 +135,41 @@ def measure(
     medians = [statistics.median(taken) / case.runs for taken in times]
     peak = fw.accelerator.max_memory_allocated(device) - before
     theirs_seconds = medians[1] if len(sides) > 1 else None
-    return Measurement(medians[0], theirs_seconds, error, case, peak)
+    found = Measurement(medians[0], theirs_seconds, error, case, peak)
+    if on_host is None:
+        return found
+    return found._replace(host_seconds=on_host.seconds(), counts=on_host.counts())
+
+
+class _OnHost:
+    """Clock of the host for runs of ours, and counters of what they took."""
+
+    def __init__(self, gpu: vkbackend.Device, case: Case) -> None:
+        self._gpu, self._case = gpu, case
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the runs so far."""
+        self._runs = 0
+        self._returned: list[float] = []
+        self._before = self._gpu.counters.snapshot()
+
+    def __call__(self, repeat: int) -> float:
+        """Return the time of one of so many runs, to the end of its work."""
+        ended, returned = wall_times(self._gpu, self._case.ours, repeat)
+        self._returned.append(returned)
+        self._runs += repeat
+        return ended
+
+    def seconds(self) -> float:
+        """Return the median time until a run returned."""
+        return statistics.median(self._returned) / self._case.runs
+
+    def counts(self) -> dict[str, float]:
+        """Return what was counted of a run."""
+        counted = self._gpu.counters - self._before
+        runs = self._runs * self._case.runs
+        return {name: getattr(counted, name) / runs for name in COUNTED}
 
 
 def _repeats(side: Callable[[int], float], least: float) -> int:

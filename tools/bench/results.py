@@ -32,12 +32,13 @@ def record(
     """Return the JSON record of one result; times are milliseconds.
 
     `ratio` is the peer's time over ours; `of_ceiling` the share of the machine's limit
-    that is reached, None where no limit is known.
+    that is reached, None where no limit is known. By the host's clock there are also
+    `host_milliseconds`, until a run returned, and `counts` of a run.
     """
     case = measured.case
     least = ceiling.seconds(case.moved, case.operations)
     peer_seconds = measured.peer_seconds
-    return {
+    row: dict[str, Any] = {
         "workload": title,
         "dtype": dtype,
         "device": info.name,
@@ -56,6 +57,11 @@ def record(
         "of_ceiling": _significant(least / measured.seconds if least else None),
         "peak_mebibytes": _significant(measured.peak / 2**20),
     }
+    if measured.host_seconds is not None:
+        row["host_milliseconds"] = _significant(measured.host_seconds * 1e3)
+        counts = measured.counts.items()
+        row["counts"] = {name: _significant(count) for name, count in counts}
+    return row
 
 
 def _significant(value: float | None) -> float | None:

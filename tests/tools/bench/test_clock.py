@@ -10,7 +10,12 @@ import pytest
 import vkbackend.framework as fw
 from vkbackend.framework import Tensor
 from vkbackend.tools.bench import clock
-from vkbackend.tools.bench.clock import device_seconds, settled, wall_seconds
+from vkbackend.tools.bench.clock import (
+    device_seconds,
+    settled,
+    wall_seconds,
+    wall_times,
+)
 from vkbackend.tools.bench.workload import Bench
 
 
@@ -23,7 +28,7 @@ def test_work_takes_time(bench: Bench, place: Any, timer: Any) -> None:
 def test_time_on_the_host_is_that_of_one_run(
     bench: Bench, place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ticks = iter([100.0, 108.0])
+    ticks = iter([100.0, 106.0, 108.0] * 2)
     monkeypatch.setattr(
         clock, "time", types.SimpleNamespace(perf_counter=ticks.__next__)
     )
@@ -36,6 +41,7 @@ def test_time_on_the_host_is_that_of_one_run(
 
     assert wall_seconds(place.gpu, run, 4) == 2.0
     assert len(runs) == 4
+    assert wall_times(place.gpu, run, 4) == (2.0, 1.5)
 
 
 def test_time_on_the_device_is_that_of_one_run() -> None:

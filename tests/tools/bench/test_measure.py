@@ -95,3 +95,27 @@ def test_without_a_peer(peer: Peer, place: Any) -> None:
     found = measure(alone, "small", peer, place, 1)
     assert (found.peer_seconds, found.error, found.ratio) == (None, None, None)
     assert found.seconds > 0
+
+
+def test_what_a_run_took_is_counted_without_its_first_ones(
+    peer: Peer, place: Any
+) -> None:
+    calls = []
+
+    def make(bench: Bench, count: int) -> Case:
+        x, _ = bench.uniform(count)
+
+        def ours() -> list[Any]:
+            calls.append(None)
+            # The first calls, which warm up, read more.
+            reads = 2 if len(calls) > 4 else 9
+            return [fw.tensor([(x * 2.0).sum().item() for _ in range(reads)])]
+
+        return Case(ours, None, wall=True, runs=2)
+
+    case = Workload("read_{}", "float32", {"small": (10,)}, make)
+    found = measure(case, "small", peer, place, 3)
+    assert found.counts["host_reads"] == 1
+    assert found.counts["pipeline_builds"] == 0
+    assert found.host_seconds is not None
+    assert 0 < found.host_seconds

@@ -34,6 +34,17 @@ def test_fields(device: vkbackend.Device) -> None:
     assert found["teraflops"] is None
 
 
+def test_what_the_host_took_is_of_runs_by_its_clock(device: vkbackend.Device) -> None:
+    assert not {"host_milliseconds", "counts"} & row(device).keys()
+    case = Case(lambda: [], None)
+    measured = Measurement(0.002, None, None, case, 0, 0.001, {"submits": 1 / 3})
+    limits = Ceiling(bytes_per_second=1e6, operations_per_second=1e9)
+    found = results.record(
+        "sum_1", "float32", measured, device.info, Peer("numpy"), limits, "abc"
+    )
+    assert (found["host_milliseconds"], found["counts"]) == (1, {"submits": 0.33333})
+
+
 def test_wrong_results_are_marked(device: vkbackend.Device) -> None:
     assert not results.wrong(row(device))
     assert not results.wrong(row(device, None))

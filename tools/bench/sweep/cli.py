@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from vkbackend import DeviceLost
+from vkbackend import DeviceLost, OutOfDeviceMemory
 
 from ...exit_status import outcome
 from .. import results
@@ -28,7 +28,8 @@ _BATCH_SECONDS = {"full": 0.01, "small": 0.006}
 _BUDGET = {"full": 480.0, "small": 170.0}
 _BESIDE = 0.85
 """Share of the time in which several processes measure; what they find below
-`_AGAIN` is measured once more in the rest, by one."""
+`_AGAIN`, and what found no memory beside them, is measured once more in the rest, by
+one."""
 _AGAIN = 0.8
 _SHARED_ROOM = 4
 """Share of the memory for inputs that one of several processes keeps of it."""
@@ -149,12 +150,12 @@ def _measure_all(
     budget = options.budget or (math.inf if options.named else _BUDGET[size])
     until = time.perf_counter() + budget
     known = {} if options.again else _known(path, commit, peer)
-    low: set[tuple[str, str]] = set()
+    again: set[tuple[str, str]] = set()
     if options.processes > 1:
         _beside(options, path, commit, budget)
         known = _known(path, commit, peer)
-        low = {name for name, line in known.items() if _is_low(line)}
-        chosen.sort(key=lambda case: _name(case) not in low)
+        again = {name for name, line in known.items() if _is_disturbed(line)}
+        chosen.sort(key=lambda case: _name(case) not in again)
     here, there = Here(device), side_of(peer)
     inputs = Inputs(here, there, on_gpu=not _is_software(device))
     if options.turns:
@@ -167,13 +168,13 @@ def _measure_all(
     lines, left = [], 0
     for case in chosen:
         line = known.get(_name(case))
-        if (line is None or _name(case) in low) and time.perf_counter() < until:
+        if (line is None or _name(case) in again) and time.perf_counter() < until:
             line = _line(case, bed, info, commit)
             if line is None:
                 continue
             if not options.no_output:
                 results.append(line, path)
-            if line.get("failure", "").startswith(DeviceLost.__name__):
+            if _failed_by(line, DeviceLost):
                 print(f"{case.title}: the device is lost; run this again to go on")
                 return 1
         if line is None:
@@ -204,9 +205,15 @@ def _name(case: SweepCase) -> tuple[str, str]:
     return case.title, case.dtype
 
 
-def _is_low(line: report.Line) -> bool:
-    """Return whether a ratio is low, which others may have disturbed."""
+def _is_disturbed(line: report.Line) -> bool:
+    """Return whether others may have disturbed it: it is slow, or found no memory."""
+    if _failed_by(line, OutOfDeviceMemory):
+        return True
     return line["ratio"] is not None and line["ratio"] < _AGAIN
+
+
+def _failed_by(line: report.Line, error: type[Exception]) -> bool:
+    return str(line.get("failure", "")).startswith(f"{error.__name__}:")
 
 
 def _is_bad(line: report.Line) -> bool:
