@@ -84,6 +84,7 @@ def test_matmul(
         **dict(zip(("b_row", "b_column"), (1, k) if "b" in turned else (n, 1))),
         "a_batch": m * k,
         "b_batch": 0,
+        "batches": batch,
     }
     outputs = {"out_": ((batch, m, n), np.float32)}
     (out,) = run(device, kernel, linear(groups, batch), outputs, constants, arguments)

@@ -13,6 +13,7 @@ layout(push_constant, std430) uniform Push {
     uint b_column;
     uint a_batch;
     uint b_batch;
+    uint batches;
 #ifdef EPILOGUE
     Epilogue epilogue;
 #endif
@@ -27,6 +28,12 @@ uint b_row = push.b_row;
 uint columns = push.n;
 uint out_batch_rows = gl_WorkGroupID.z * push.m;
 
+// Slices of K, of push.k each, follow one another along z, each with all batches.
+uint slice = gl_WorkGroupID.z / push.batches;
+uint batch = gl_WorkGroupID.z - slice * push.batches;
+uint a_from = batch * push.a_batch + slice * push.k * a_column;
+uint b_from = batch * push.b_batch + slice * push.k * b_row;
+
 #define Row uint
 #define Column uint
 #define Depth uint
@@ -35,8 +42,8 @@ uint product_rows() { return push.m; }
 uint product_columns() { return columns; }
 uvec2 product_depth() { return uvec2(0, push.k); }
 
-Row row(uint m) { return gl_WorkGroupID.z * push.a_batch + m * push.a_row; }
-Column column(uint n) { return gl_WorkGroupID.z * push.b_batch + n * push.b_column; }
+Row row(uint m) { return a_from + m * push.a_row; }
+Column column(uint n) { return b_from + n * push.b_column; }
 Depth depth(uint k) { return k * b_row; }
 
 ACC load_a(Row m, uint k) { return load(a, m + k * a_column); }

@@ -140,7 +140,7 @@ def matmul_run(info: DeviceInfo, m: int, k: int, n: int, half: bool) -> Run:
         constants = {"LOCAL_X": size * size // (16 * quads * quads), "A_ALONG_K": 1}
         constants |= {"BLOCK_M": size, "BLOCK_N": size, "BLOCK_K": depth}
         constants |= {"QUADS_M": quads, "QUADS_N": quads, "B_ALONG_K": 0}
-    scalars = {"m": m, "n": n, "k": k, "a_batch": 0, "b_batch": 0}
+    scalars = {"m": m, "n": n, "k": k, "batches": 1, "a_batch": 0, "b_batch": 0}
     scalars |= {"a_row": k, "a_column": 1, "b_row": n, "b_column": 1}
     groups = _grid(-(-m // tile[0]) * -(-n // tile[1]))
     memory = {"a": "x", "b": "y", "out_": "out"}

@@ -23,9 +23,11 @@ from vkbackend.framework.ops.matmul import matmul
 Sizes = tuple[int, int, int]
 
 
-def sides(sizes: Sizes, dtype: DType) -> tuple[StridedSpec, StridedSpec]:
+def sides(
+    sizes: Sizes, dtype: DType, batch: int = 1
+) -> tuple[StridedSpec, StridedSpec]:
     m, n, k = sizes
-    shapes = (1, m, k), (1, k, n)
+    shapes = (batch, m, k), (batch, k, n)
     a, b = (StridedSpec(shape, dtype, Layout.contiguous(shape)) for shape in shapes)
     return a, b
 
@@ -64,10 +66,18 @@ def test_the_choice_is_the_first_candidate_that_answers(
     assert chosen == next(found for build in candidates.values() if (found := build()))
 
 
-def test_slices_of_float64_are_short(discrete: vkbackend.DeviceInfo) -> None:
-    for dtype, k, slices in ((float64, 512, 4), (float64, 256, 1), (float32, 512, 1)):
-        first, *_ = fallback_gemm(discrete, *sides((512, 512, k), dtype), dtype)
+@pytest.mark.parametrize("dtype", [float32, float64, float16])
+def test_slices_of_k_are_long(discrete: vkbackend.DeviceInfo, dtype: DType) -> None:
+    for k, slices in ((500, 1), (512, 4), (1024, 8)):
+        first, *_ = fallback_gemm(discrete, *sides((16, 1024, k), dtype), dtype)
         assert first.grid[2] == slices
+    # Where tiles fill a device, K stays whole.
+    (whole,) = fallback_gemm(discrete, *sides((2048, 2048, 1024), dtype), dtype)
+    assert whole.grid[2] == 1
+    for batch, groups in ((4, 32), (16, 32), (32, 32)):
+        few = sides((16, 1024, 1024), dtype, batch)
+        first, *_ = fallback_gemm(discrete, *few, dtype)
+        assert first.grid[2] == groups
 
 
 def test_the_fallback_is_a_candidate(discrete: vkbackend.DeviceInfo) -> None:
@@ -77,19 +87,26 @@ def test_the_fallback_is_a_candidate(discrete: vkbackend.DeviceInfo) -> None:
     assert chosen in [build() for build in candidates.values()]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
-    ("m", "n", "k", "dtype"),
+    ("batch", "m", "n", "k", "dtype"),
     [
-        (3, 5, 4097, "float32"),
-        (16, 40, 2048, "float32"),
-        (17, 9, 2500, "float16"),
-        (2, 1, 5000, "int32"),
-        (33, 40, 530, "float64"),
+        (1, 3, 5, 4097, "float32"),
+        (3, 16, 40, 700, "float32"),
+        (1, 16, 40, 2048, "float32"),
+        (1, 17, 9, 2500, "float16"),
+        (2, 2, 1, 5000, "int32"),
+        (1, 33, 40, 530, "float64"),
     ],
 )
 def test_slices_of_k_fill_a_device(
-    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch, m: int, n: int, k: int, dtype: str
+    gpu: GpuDevice,
+    monkeypatch: pytest.MonkeyPatch,
+    batch: int,
+    m: int,
+    n: int,
+    k: int,
+    dtype: str,
 ) -> None:
     if dtype == "float64" and not gpu.gpu.info.shader_float64:
         pytest.skip("no float64")
@@ -107,10 +124,10 @@ def test_slices_of_k_fill_a_device(
     monkeypatch.setattr(matmul, "gemm_dispatches", sliced)
     monkeypatch.setattr(gpu, "plans", OrderedDict())
     draws = np.random.default_rng(k)
-    x, y = (draws.integers(-9, 9, shape) for shape in ((m, k), (k, n)))
+    x, y = (draws.integers(-9, 9, (batch, *shape)) for shape in ((m, k), (k, n)))
     scale = 1 if dtype == "int32" else 1 / 9
     a, b = (fw.tensor(each * scale, dtype, gpu) for each in (x, y))
-    turned = [fw.tensor(each.T * scale, dtype, gpu).mT for each in (x, y)]
+    turned = [fw.tensor(each.mT * scale, dtype, gpu).mT for each in (x, y)]
     wanted = a.numpy().astype(np.float64) @ b.numpy().astype(np.float64)
     for left, right in ((a, b), tuple(turned)):
         found = (left @ right).numpy()
@@ -118,6 +135,6 @@ def test_slices_of_k_fill_a_device(
         assert np.abs(found - wanted).max() <= bound * (1 + np.abs(wanted).max())
     assert taken
     for steps in taken:
-        assert steps[0].grid[2] > 1
+        assert steps[0].grid[2] > batch
         whole = n % 4 == 0 and dtype != "float64"
         assert steps[-1].kernel == ("matmul/sum_slices" if whole else "reduce/reduce")
