@@ -200,11 +200,12 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     Parameters
     ----------
     mode : bool
-        False, the default: GPUs may add up many floats by index in any order
-        (`scatter_add`, `index_add`, `index_put` that accumulates, the gradients of
-        indexing and `embedding`), and where 1 Mi or more indices of single elements
-        name one several times (`scatter`, `put`, `index_copy`, `x[index] = y`), any of
-        them may be written, not the last: that is quicker. All else is deterministic.
+        False, the default: GPUs may add up floats by index in any order
+        (`scatter_add`, `index_add`, `index_put` that accumulates, and from 65,536
+        indices on the gradients of indexing and `embedding`), and where 1 Mi or more
+        indices of single elements name one several times (`scatter`, `put`,
+        `index_copy`, `x[index] = y`), any of them may be written, not the last: that is
+        quicker. All else is deterministic.
     warn_only : bool, default False
         Noted only: no op is without a deterministic kernel.
 

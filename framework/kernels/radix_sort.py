@@ -36,6 +36,11 @@ of 4, a pass over a digit 20, and it has three kernels. Of 2 bytes are two digit
 of whole numbers digits are left out: for these there is one such kernel. With 0 blocks
 lines that no workgroup holds take passes."""
 
+MOST_MERGED_TWICE = 1 << 20
+"""Elements of all lines up to which two merges are quicker than passes, which have
+twelve launches: 131072 of one line took 49 us by merges, 64 such lines 1029, and 64 of
+196608 took 713 by passes (NVIDIA H200, driver 580.159.04, 2026-12-01)."""
+
 TILE_ITEMS = 8
 """Elements of an invocation in a tile of a pass: with 16, 24 or 32 a sort of 16 Mi
 float32 took 1819, 1701 and 1705 us, with these 1270 (NVIDIA H200, driver 580.159.04,
@@ -140,7 +145,8 @@ class RadixSort(NamedTuple):
         if count <= capacity:
             return [self._rows(count, self._results(), self.places)]
         ways = self._ways
-        merges = MERGES if self.x.dtype.is_float and self.x.dtype.itemsize >= 4 else 1
+        wide = self.x.dtype.is_float and self.x.dtype.itemsize >= 4
+        merges = MERGES if wide and self.x.numel <= MOST_MERGED_TWICE else 1
         if count <= ways**merges * capacity:
             # More of them, as shorter ones take less time, while workgroups are few.
             spread = min(ways, model_of(self.gpu).multiprocessors // max(1, self.lines))

@@ -296,11 +296,13 @@ def _gathered_sum(
     return gathered_segment_sum(places, argsort_keys(places), source, base, rows)
 
 
-def _sums_by_atomics(index: Tensor, source: Tensor, dtype: DType) -> bool:
+def _sums_by_atomics(
+    index: Tensor, source: Tensor, dtype: DType, gradient: bool = True
+) -> bool:
     """Return whether atomics add up rows of `source`, in `dtype`."""
     keys = index.numel()
     columns = source.numel() // max(1, keys)
-    return sums_by_atomics(source.device, dtype, keys, columns)
+    return sums_by_atomics(source.device, dtype, keys, columns, gradient)
 
 
 @segment_sum.vjp
@@ -620,7 +622,8 @@ def add_rows(
     if compute is not base.dtype:
         wide = cast(base, compute), index, atomic_source(source, compute)
         return cast(add_rows(*wide, site, from_end), base.dtype)
-    if not base.dtype.is_complex and _sums_by_atomics(index, source, compute):
+    by_atomics = _sums_by_atomics(index, source, compute, gradient=False)
+    if not base.dtype.is_complex and by_atomics:
         return _add_rows(base, index, source, site, from_end)
     source = source if source.dtype is compute else cast(source, compute)
     return add(base, segment_sum(index, source, rows, site, from_end))

@@ -228,6 +228,17 @@ def test_kernels_of_a_length(
     assert names == kernels
 
 
+def test_many_lines_are_merged_once(discrete: vkbackend.DeviceInfo) -> None:
+    info = dataclasses.replace(
+        discrete, min_subgroup_size=32, max_subgroup_size=32, max_shared_memory=49152
+    )
+    results = {"values": "values", "order": "indices"}
+    for lines, kernel in ((16, "sort/radix_merge"), (17, "sort/radix_scatter")):
+        x = TensorSpec((lines, 1 << 16, 1), float32)
+        sort = RadixSort(info, x, 1 << 16, False, "x", results, int64)
+        assert sort.dispatches()[-1].kernel == kernel
+
+
 def test_whole_numbers_and_narrow_ones_are_merged_once(
     discrete: vkbackend.DeviceInfo,
 ) -> None:

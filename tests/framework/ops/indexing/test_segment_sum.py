@@ -16,6 +16,7 @@ from vkbackend.framework.ops.indexing import segment_sum
 from vkbackend.framework.ops.indexing.atomic_scatter import scatter_atomic
 from vkbackend.framework.ops.indexing.gather import add_rows
 from vkbackend.framework.ops.indexing.segment_sum import (
+    ATOMIC_COLUMNS,
     ATOMIC_KEYS,
     argsort_keys,
     sum_dtype,
@@ -53,10 +54,19 @@ def test_where_atomics_add_up(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -
     many = (gpu, DTYPES["float32"], ATOMIC_KEYS, 1)
     assert sums_by_atomics(*many)
     assert not sums_by_atomics(gpu, DTYPES["float32"], ATOMIC_KEYS - 1, 1)
+    # Few are, if they are of no gradient, where a device has atomics of floats.
+    for native in (False, True):
+        supported = gpu.gpu.info.supported - {"float32_atomic_add"}
+        supported |= {"float32_atomic_add"} if native else set()
+        monkeypatch.setitem(gpu.gpu.info.__dict__, "supported", supported)
+        few = (gpu, DTYPES["float32"], 100)
+        assert sums_by_atomics(*few, 1, False) is native
+        assert not sums_by_atomics(*few, ATOMIC_COLUMNS + 1, False)
     fw.use_deterministic_algorithms(True)
     try:
         assert fw.are_deterministic_algorithms_enabled()
         assert not sums_by_atomics(*many)
+        assert not sums_by_atomics(*few, 1, False)
         assert sums_by_atomics(gpu, DTYPES["int32"], 1, 1)
     finally:
         fw.use_deterministic_algorithms(False)
