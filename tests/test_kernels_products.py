@@ -188,12 +188,14 @@ def run_convolution(
 
 
 @pytest.mark.parametrize(("tile", "case"), TILED_CONVOLUTIONS)
-def test_conv2d(device: Device, tile: dict[str, int], case: Any) -> None:
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_conv2d(device: Device, tile: dict[str, int], case: Any, chunks: int) -> None:
     it = Convolution(case)
     m = it.weight.shape[0] // it.groups
     n = it.grad[:, 0].size
     arguments = {"x": it.x, "weight": it.weight, "bias": it.bias}
-    options = {"HAS_BIAS": 1, "A_ALONG_K": 1}
+    arguments["slice_depth"] = -(-it.depth // chunks)
+    options = {"HAS_BIAS": 1, "A_ALONG_K": 1, "chunks": chunks}
     out = run_convolution(
         device, tile, it, "conv/igemm_tiled", m, n, it.grad, arguments, **options
     )
@@ -201,13 +203,18 @@ def test_conv2d(device: Device, tile: dict[str, int], case: Any) -> None:
 
 
 @pytest.mark.parametrize(("tile", "case"), TILED_CONVOLUTIONS)
-def test_conv2d_input_vjp(device: Device, tile: dict[str, int], case: Any) -> None:
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_conv2d_input_vjp(
+    device: Device, tile: dict[str, int], case: Any, chunks: int
+) -> None:
     it = Convolution(case)
     m = it.x.shape[1] // it.groups
     n = it.x[:, 0].size
     bias = np.arange(it.x.shape[1], dtype=np.float32)
     arguments = {"grad": it.grad, "weight": it.weight, "bias": bias}
-    options = {"HAS_BIAS": 1, "A_ALONG_K": 1}
+    depth = it.weight.size // it.groups // it.weight.shape[1]
+    arguments["slice_depth"] = -(-depth // chunks)
+    options = {"HAS_BIAS": 1, "A_ALONG_K": 1, "chunks": chunks}
     out = run_convolution(
         device, tile, it, "conv/igemm_tiled_dgrad", m, n, it.x, arguments, **options
     )

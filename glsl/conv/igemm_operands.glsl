@@ -12,6 +12,7 @@ layout(push_constant, std430) uniform Push {
     In bias;
     Out out_;
     CONV2D_SIZES
+    uint slice_depth;
 #ifdef EPILOGUE
     Epilogue epilogue;
 #endif
@@ -26,7 +27,11 @@ ivec2 in_size = ivec2(push.in_height, push.in_width);
 uint in_plane = push.in_height * push.in_width;
 uint out_plane = push.out_height * push.out_width;
 uint depth_count = push.in_channels / push.groups * TAPS;
-uint first_out = gl_WorkGroupID.z * (push.out_channels / push.groups);
+// Slices of K follow one another along z, each with all groups; so do their results.
+uint slice = gl_WorkGroupID.z / push.groups;
+uint group = gl_WorkGroupID.z - slice * push.groups;
+uint first_out = group * (push.out_channels / push.groups);
+uint first_result = slice * push.batch * push.out_channels * out_plane;
 
 #define Row uint
 #define Column Pixel
@@ -34,7 +39,10 @@ uint first_out = gl_WorkGroupID.z * (push.out_channels / push.groups);
 
 uint product_rows() { return push.out_channels / push.groups; }
 uint product_columns() { return push.batch * out_plane; }
-uvec2 product_depth() { return uvec2(0, depth_count); }
+
+uvec2 product_depth() {
+    return min(uvec2(slice, slice + 1) * push.slice_depth, uvec2(depth_count));
+}
 
 Row row(uint m) { return (first_out + m) * depth_count; }
 
@@ -42,7 +50,7 @@ Column column(uint n) {
     uint image = n / out_plane;
     uint p = n - image * out_plane;
     uint channel = first_plane(image, push.in_channels)
-        + gl_WorkGroupID.z * (push.in_channels / push.groups) * PLANES;
+        + group * (push.in_channels / push.groups) * PLANES;
     ivec2 at = ivec2(p / push.out_width, p % push.out_width);
     return Pixel(channel * in_plane, at * STRIDE - PADDING);
 }
@@ -55,7 +63,9 @@ ACC load_b(Depth k, Column n) {
     return load_pixel(x, Pixel(n.plane + k.plane, n.at + k.at), in_size);
 }
 
-uint result_row(uint m) { return (first_out + m) * PLANES * out_plane; }
+uint result_row(uint m) {
+    return first_result + (first_out + m) * PLANES * out_plane;
+}
 
 uint result_column(uint n) {
     uint image = n / out_plane;
@@ -63,5 +73,5 @@ uint result_column(uint n) {
 }
 
 ACC result(uint m, ACC sum) {
-    return HAS_BIAS != 0 ? sum + load(bias, first_out + m) : sum;
+    return HAS_BIAS != 0 && slice == 0 ? sum + load(bias, first_out + m) : sum;
 }

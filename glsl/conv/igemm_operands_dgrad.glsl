@@ -13,6 +13,7 @@ layout(push_constant, std430) uniform Push {
     In bias;
     Out out_;
     CONV2D_SIZES
+    uint slice_depth;
 } push;
 
 // Read once, before any loop: lavapipe fetches push constants inside one lane by lane.
@@ -26,7 +27,11 @@ uint out_plane = push.out_height * push.out_width;
 uint in_count = push.in_channels / push.groups;
 uint out_count = push.out_channels / push.groups;
 uint filter_size = in_count * TAPS;
-uint first_in = gl_WorkGroupID.z * in_count;
+// Slices of K follow one another along z, each with all groups; so do their results.
+uint slice = gl_WorkGroupID.z / push.groups;
+uint group = gl_WorkGroupID.z - slice * push.groups;
+uint first_in = group * in_count;
+uint first_result = slice * push.batch * push.in_channels * in_plane;
 
 #define Row uint
 #define Column Pixel
@@ -34,15 +39,17 @@ uint first_in = gl_WorkGroupID.z * in_count;
 
 uint product_rows() { return in_count; }
 uint product_columns() { return push.batch * in_plane; }
-uvec2 product_depth() { return uvec2(0, out_count * TAPS); }
 
-Row row(uint m) { return gl_WorkGroupID.z * out_count * filter_size + m * TAPS; }
+uvec2 product_depth() {
+    return min(uvec2(slice, slice + 1) * push.slice_depth, uvec2(out_count * TAPS));
+}
+
+Row row(uint m) { return group * out_count * filter_size + m * TAPS; }
 
 Column column(uint n) {
     uint image = n / in_plane;
     uint p = n - image * in_plane;
-    uint channel = first_plane(image, push.out_channels)
-        + gl_WorkGroupID.z * out_count * PLANES;
+    uint channel = first_plane(image, push.out_channels) + group * out_count * PLANES;
     ivec2 at = ivec2(p / push.in_width, p % push.in_width);
     return Pixel(channel * out_plane, at + PADDING);
 }
@@ -62,7 +69,7 @@ ACC load_b(Depth k, Column n) {
     return load_pixel(grad, pixel, out_size);
 }
 
-uint result_row(uint m) { return (first_in + m) * PLANES * in_plane; }
+uint result_row(uint m) { return first_result + (first_in + m) * PLANES * in_plane; }
 
 uint result_column(uint n) {
     uint image = n / in_plane;
@@ -70,5 +77,5 @@ uint result_column(uint n) {
 }
 
 ACC result(uint m, ACC sum) {
-    return HAS_BIAS != 0 ? sum + load(bias, first_in + m) : sum;
+    return HAS_BIAS != 0 && slice == 0 ? sum + load(bias, first_in + m) : sum;
 }

@@ -1,7 +1,8 @@
 // Implicit GEMM convolution, NCHW, filters (out, in / groups, height, width)
-// grid    linear in tiles of ROWS x (COLUMNS * LOCAL_X); z: group
+// grid    linear in tiles of ROWS x (COLUMNS * LOCAL_X); z: slices of K,
+//         of slice_depth, each with all groups
 // in      x (batch, in_channels, in_height, in_width), weight, bias (out_channels)
-// out     out_ (batch, out_channels, out_height, out_width)
+// out     out_ (slices, batch, out_channels, out_height, out_width)
 // consts  KERNEL_H, KERNEL_W, STRIDE_*, PADDING_*, DILATION_*, HAS_BIAS
 //         ROWS, COLUMNS; LOCAL_X is the subgroup size
 // source  matmul/subgroup_body.glsl on the operands of conv/igemm_operands.glsl

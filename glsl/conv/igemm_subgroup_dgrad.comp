@@ -1,7 +1,8 @@
 // Implicit GEMM dgrad, NCHW: gradient of conv2d by x, in gather form
-// grid    linear in tiles of ROWS x (COLUMNS * LOCAL_X); z: group
+// grid    linear in tiles of ROWS x (COLUMNS * LOCAL_X); z: slices of K,
+//         of slice_depth, each with all groups
 // in      grad (batch, out_channels, out_height, out_width), weight, bias (in_channels)
-// out     out_ (batch, in_channels, in_height, in_width)
+// out     out_ (slices, batch, in_channels, in_height, in_width)
 // consts  KERNEL_H, KERNEL_W, STRIDE_*, PADDING_*, DILATION_*, HAS_BIAS
 //         ROWS, COLUMNS; LOCAL_X is the subgroup size
 // source  matmul/subgroup_body.glsl on the operands of conv/igemm_operands_dgrad.glsl

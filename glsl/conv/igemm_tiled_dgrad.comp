@@ -1,7 +1,8 @@
 // Implicit GEMM dgrad, NCHW: gradient of conv2d by x, in gather form
-// grid    linear in tiles of BLOCK_M x BLOCK_N; z: group
+// grid    linear in tiles of BLOCK_M x BLOCK_N; z: slices of K,
+//         of slice_depth, each with all groups
 // in      grad (batch, out_channels, out_height, out_width), weight, bias (in_channels)
-// out     out_ (batch, in_channels, in_height, in_width)
+// out     out_ (slices, batch, in_channels, in_height, in_width)
 // consts  KERNEL_H, KERNEL_W, STRIDE_*, PADDING_*, DILATION_*, HAS_BIAS
 //         BLOCK_M, BLOCK_N, BLOCK_K, QUADS_M, QUADS_N, A_ALONG_K, B_ALONG_K
 // source  matmul/tiled_body.glsl on the operands of conv/igemm_operands_dgrad.glsl

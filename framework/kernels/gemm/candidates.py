@@ -17,7 +17,6 @@ from ...ir.kernel_call import (
     StridedSpec,
     least_chunks,
 )
-from ..gpu_model import model_of
 from ..shader_types import acc_size
 from .gemv import skinny_gemm
 from .register_gemv import register_gemv, takes_by_default
@@ -26,24 +25,13 @@ from .skinny import skinny_product
 from .slice_sum import sum_slices
 from .small import (
     TiledGemm,
+    slice_depth,
     small_tile_configs,
-    tile_count,
     tiled_gemm_dispatch,
 )
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
-
-FILLING_WORKGROUPS = 8
-"""Workgroups of a fallback GEMM on each multiprocessor that slices of K make up for."""
-
-LEAST_SLICE, LEAST_SLICED = 128, 512
-"""K of such a slice at least, and K that is worth the launch that adds slices up, some
-4 us. 16 rows by 1024 columns of float32 took 3 us and 33 ns for each of K up to 1536,
-whole, and 16 us in 8 slices of 256 (NVIDIA H200, driver 580.159.04, 2026-12-01)."""
-
-SLICE_STEP = 16
-"""What K of a slice is a multiple of."""
 
 Candidates = dict[str, Callable[[], list[Dispatch] | None]]
 
@@ -143,18 +131,14 @@ def _slices(
     """Return the slices of K: those that a device's loops need, or that fill it."""
     batch, m, k = a.shape
     chunks = least_chunks(gpu, k)
-    if chunks == 1 and k >= LEAST_SLICED and gpu.target.hides_latency:
-        product = TiledGemm(m, b.shape[2], k, a.dtype, batch=batch)
-        tiles = batch * tile_count(gpu, product, config)
-        fill = FILLING_WORKGROUPS * model_of(gpu).multiprocessors // max(1, tiles)
-        splits = min(fill, k // LEAST_SLICE)
-        if splits > 1:
-            depth = SLICE_STEP * ceil_div(k, SLICE_STEP * splits)
-            whole = k // depth
-            found = [_Slices(0, whole, 0, depth)]
-            if k % depth:
-                found.append(_Slices(whole, 1, whole * depth, k % depth))
-            return found
+    product = TiledGemm(m, b.shape[2], k, a.dtype, batch=batch)
+    depth = slice_depth(gpu, product, batch, config) if chunks == 1 else k
+    if depth < k:
+        whole = k // depth
+        found = [_Slices(0, whole, 0, depth)]
+        if k % depth:
+            found.append(_Slices(whole, 1, whole * depth, k % depth))
+        return found
     most = ceil_div(k, chunks)
     starts = range(0, chunks * most, most) if most else (0,)
     return [

@@ -16,7 +16,13 @@ from ...ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec, least_ch
 from ...kernels.conv import direct as conv_direct
 from ...kernels.conv import implicit_gemm, pointwise, stacked_planes, winograd
 from ...kernels.conv.problem import ConvCall, Convolution, divisors
-from ...kernels.gemm.small import TiledGemm, tile_count, tiled_gemm_dispatch
+from ...kernels.gemm.slice_sum import sum_slices
+from ...kernels.gemm.small import (
+    TiledGemm,
+    slice_depth,
+    tile_count,
+    tiled_gemm_dispatch,
+)
 from ...kernels.gemm.tiles import SCALED_FLOAT16, SIMT, TileConfig
 from ...kernels.gpu_model import model_of
 from ...kernels.reduce import sum_rows
@@ -217,24 +223,54 @@ def _deep_candidates(
     return {STACKED: stacked, **_nhwc_candidates(call, rule, tile_configs)}
 
 
-def _conv2d_tiles(call: ConvCall) -> Dispatch:
+def _sliced_tiles(
+    call: ConvCall,
+    kernel: tuple[str, str],
+    product: TiledGemm,
+    push: Mapping[str, Argument],
+    out: TensorSpec,
+) -> list[Dispatch]:
+    """Return the tiled GEMM of a convolution or of dgrad, and the sum of its slices."""
+    gpu, groups = call.gpu, call.how.groups
+    depth = slice_depth(gpu, product, groups)
+    slices = ceil_div(product.k, depth) if depth else 1
+    partial = Scratch("partial", acc_size(out.dtype) * out.numel * slices)
+    # Without a bias its address is not read; any will do.
+    bias = "bias" if call.bias else "weight"
+    first = tiled_gemm_dispatch(
+        gpu,
+        kernel,
+        product,
+        groups * slices,
+        {
+            **push,
+            "bias": bias,
+            "out_": "out" if slices == 1 else partial,
+            **call.sizes(),
+            "slice_depth": depth,
+        },
+        {**call.constants(), "HAS_BIAS": int(call.bias)},
+        depth=depth,
+        partial=slices > 1,
+    )
+    if slices == 1:
+        return [first]
+    return [
+        first,
+        sum_slices(gpu, partial, TensorSpec((out.numel,), out.dtype), slices),
+    ]
+
+
+def _conv2d_tiles(call: ConvCall) -> list[Dispatch]:
     product = TiledGemm(
         call.weight.shape[0] // call.how.groups,
         call.x.shape[0] * math.prod(call.output_size),
         math.prod(call.weight.shape[1:]),
         call.x.dtype,
     )
-    # Without a bias its address is not read; any will do.
-    push: dict[str, Argument] = {
-        "x": "x", "weight": "weight", "out_": "out",
-        "bias": "bias" if call.bias else "weight",
-        **call.sizes(),
-    }  # fmt: skip
-    constants = {**call.constants(), "HAS_BIAS": int(call.bias)}
     kernel = ("conv/igemm_tiled", "conv/igemm_subgroup")
-    return tiled_gemm_dispatch(
-        call.gpu, kernel, product, call.how.groups, push, constants
-    )
+    push: dict[str, Argument] = {"x": "x", "weight": "weight"}
+    return _sliced_tiles(call, kernel, product, push, call.out)
 
 
 def _as_images(x: np.ndarray) -> np.ndarray:
@@ -383,23 +419,16 @@ def _input_call(
     return ConvCall.of(gpu, how, x, weight, grad_out, bias is not None)
 
 
-def _conv2d_input_vjp_tiles(call: ConvCall) -> Dispatch:
+def _conv2d_input_vjp_tiles(call: ConvCall) -> list[Dispatch]:
     product = TiledGemm(
         call.weight.shape[1],
         call.x.shape[0] * math.prod(call.size),
         call.weight.shape[0] // call.how.groups * math.prod(call.window.kernel),
         call.weight.dtype,
     )
-    push: dict[str, Argument] = {
-        "grad": "grad_out", "weight": "weight", "out_": "out",
-        "bias": "bias" if call.bias else "weight",
-        **call.sizes(),
-    }  # fmt: skip
     kernel = ("conv/igemm_tiled_dgrad", "conv/igemm_subgroup_dgrad")
-    constants = {**call.constants(), "HAS_BIAS": int(call.bias)}
-    return tiled_gemm_dispatch(
-        call.gpu, kernel, product, call.how.groups, push, constants
-    )
+    push: dict[str, Argument] = {"grad": "grad_out", "weight": "weight"}
+    return _sliced_tiles(call, kernel, product, push, call.x)
 
 
 @_conv2d_input_vjp.reference

@@ -13,10 +13,13 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from tests.framework.ops.convolutions import Convolved, both_ways, call_of, name_of
 from vkbackend.framework import ops
+from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.dispatch.primitive import Primitive
+from vkbackend.framework.ir.kernel_call import Dispatch
 from vkbackend.framework.kernels.conv.window import Window
 from vkbackend.framework.kernels.gemm.tiles import SCALED_FLOAT16, SIMT
+from vkbackend.framework.ops.conv import conv2d
 
 Make = Callable[..., fw.Tensor]
 
@@ -96,6 +99,52 @@ def test_the_own_choice_is_a_candidate(
         own = op.rules["kernel"](discrete, *given, call.how)
         ways = op.rules["candidates"](discrete, *given, call.how)
         assert own in [way() for way in ways.values()]
+
+
+SLICED = [
+    ((1, 64, 6, 6), (33, 64, 3, 3), {"padding": 1}),
+    ((1, 70, 5, 7), (40, 70, 3, 3), {"stride": 2, "padding": 1}),
+    ((2, 128, 4, 5), (36, 64, 3, 3), {"groups": 2}),
+    ((1, 640, 7, 7), (24, 640, 1, 1), {}),
+]
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize(
+    ("x", "weight", "options"), SLICED, ids=[name_of(row) for row in SLICED]
+)
+def test_few_tiles_are_cut_along_k(
+    x: tuple[int, ...],
+    weight: tuple[int, ...],
+    options: dict[str, Any],
+    fused: bool,
+    quads: GpuDevice,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken: list[list[str]] = []
+    tiles = conv2d._sliced_tiles
+
+    def noted(*given: Any) -> list[Dispatch]:
+        found = tiles(*given)
+        taken.append([each.kernel for each in found])
+        return found
+
+    monkeypatch.setattr(conv2d, "_sliced_tiles", noted)
+    rng = np.random.default_rng(0)
+    arrays = [rng.uniform(-1, 1, s).astype(np.float32) for s in (x, weight, weight[:1])]
+    mine = [fw.tensor(each, device=quads, requires_grad=True) for each in arrays]
+    theirs = [torch.from_numpy(each).double().requires_grad_() for each in arrays]
+    out, wanted = ops.conv2d(*mine, **options), F.conv2d(*theirs, **options)
+    if fused:
+        out, wanted = ops.relu(out) * 2, F.relu(wanted) * 2
+    seed = rng.uniform(-1, 1, wanted.shape).astype(np.float32)
+    (out * fw.tensor(seed, device=quads)).sum().backward()
+    (wanted * torch.from_numpy(seed)).sum().backward()
+    for found, right in zip(
+        (out, *(each.grad for each in mine)), (wanted, *(each.grad for each in theirs))
+    ):
+        assert_close(found, right.detach().numpy().astype(np.float32), scale=60)
+    assert any(len(kernels) == 2 for kernels in taken)
 
 
 @pytest.mark.parametrize(("edge", "merged"), [(64, False), (14, True)])
