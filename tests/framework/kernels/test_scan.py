@@ -15,6 +15,7 @@ from vkbackend.framework.ir.kernel_call import Dispatch, StridedSpec
 from vkbackend.framework.kernels import scan
 from vkbackend.framework.kernels.scan import (
     CHUNK,
+    LOOPED_ALONE,
     LOOPED_TILES,
     ONE_RESULT,
     ROW_ITEMS,
@@ -101,11 +102,13 @@ def test_rows_of_a_few_tiles_are_scanned_at_once(
         (only,) = steps(outer, count)
         assert only.push["chunks"] == 1
         assert only.constants["GROUP"] == only.constants["LOCAL_X"] == group
-    for outer, count in ((1, wide + 1), (132, wide + 1), (133, wide // 4 + 1)):
+    alone = WIDE_GROUP * ROW_ITEMS * LOOPED_ALONE
+    assert len(steps(1, alone)) == 1
+    for outer, count in ((1, alone + 1), (132, wide + 1), (133, wide // 4 + 1)):
         assert len(steps(outer, count)) == 3
     # A place beside each element leaves room for half of them.
-    assert steps(1, wide // 2, "max")[0].constants["GROUP"] == WIDE_GROUP // 2
-    assert len(steps(1, wide // 2 + 1, "max")) == 3
+    assert steps(2, wide // 2, "max")[0].constants["GROUP"] == WIDE_GROUP // 2
+    assert len(steps(2, wide // 2 + 1, "max")) == 3
     monkeypatch.setattr(scan, "LOOPED_TILES", 0)
     assert len(steps(1, 2049)) == 3
 
