@@ -102,6 +102,7 @@ def full() -> Iterator[tuple[str, Named]]:
         )
     yield from _convolutions(halves, both)
     yield from _copies(16 * _MI)
+    yield from _few(halves, both)
 
 
 def small() -> Iterator[tuple[str, Named]]:
@@ -182,6 +183,28 @@ def _indexed(count: int, graph: tuple[int, int, int]) -> Iterator[tuple[str, Nam
             directions=(FORWARD, BOTH),
         ),
     )
+
+
+def _few(halves: str, both: tuple[str, ...]) -> Iterator[tuple[str, Named]]:
+    """Yield cases of one sample or few, which leave most of a GPU idle."""
+    for channels, side in ((64, 56), (256, 14), (512, 7)):
+        images, weight = (1, channels, side, side), (channels, channels, 3, 3)
+        case = Named("conv2d", _conv(images, weight, padding=1), halves, both)
+        yield f"one image of {channels} channels {side}", case
+    yield (
+        "one image of 2048 channels 7",
+        Named("conv2d", _conv((1, 2048, 7, 7), (512, 2048, 1, 1)), halves),
+    )
+    for m, k, n in ((16, 1024, 1024), (32, 768, 3072), (32, 3072, 768)):
+        yield f"{m}x{k}x{n}", Named("matmul", _product(m, k, n), halves)
+    yield "4x16x4096x1024", Named("bmm", _product(16, 4096, 1024, 4), halves)
+    entries, places = 1 << 14, 1 << 10
+    index = whole(entries, below=places)
+    given = call(Given((places,)), 0, index, Given((entries,), seed=1))
+    yield f"{_title(entries)} in {_title(places)}", Named("scatter_add", given)
+    yield "64x65536", Named("sort", call(Given((64, 1 << 16))))
+    yield _title(1 << 15), Named("cumsum", call(Given((1 << 15,)), 0))
+    yield "1024x1024", Named("argmax", call(Given((1 << 10, 1 << 10)), 1))
 
 
 def _convolutions(halves: str, both: tuple[str, ...]) -> Iterator[tuple[str, Named]]:

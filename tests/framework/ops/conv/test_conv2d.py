@@ -147,6 +147,19 @@ def test_few_tiles_are_cut_along_k(
     assert any(len(kernels) == 2 for kernels in taken)
 
 
+def test_transposed_ones_add_their_bias_once(quads: GpuDevice) -> None:
+    rng = np.random.default_rng(1)
+    shapes = (1, 96, 5, 6), (96, 20, 3, 3), (20,)
+    arrays = [rng.uniform(-1, 1, shape).astype(np.float32) for shape in shapes]
+    given = [fw.tensor(each, device=quads) for each in arrays]
+    with quads.gpu.profile() as profile:
+        out = fw.nn.functional.conv_transpose2d(*given, stride=2).numpy()
+    kernels = [span.name.split()[0] for span in profile.spans]
+    assert kernels == ["conv/igemm_tiled_dgrad", "matmul/sum_slices"]
+    wanted = F.conv_transpose2d(*map(torch.from_numpy, arrays), stride=2)
+    assert_close(out, wanted.numpy(), scale=40)
+
+
 @pytest.mark.parametrize(("edge", "merged"), [(64, False), (14, True)])
 def test_images_of_no_whole_tiles_are_merged(
     discrete: vkbackend.DeviceInfo, edge: int, merged: bool
