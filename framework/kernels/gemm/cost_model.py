@@ -11,6 +11,7 @@ again, and the launch of the reduction; it must then be quicker by `split_margin
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...base.shape import ceil_div
@@ -75,13 +76,13 @@ def tile_configs(
     more += costs.gathered_tiles if gathered else ()
     tiles = [tile for tile in (*costs.tiles, *more) if fits(gpu, tile, mode)]
     splits = _split_counts(sizes, costs, max_splits)
+    counts = dict.fromkeys(tiles, tuple(splits))
+    if filled:
+        counts = _filled_counts(model, sizes, costs, counts)
     found = [
         TileConfig(tile, each, mode in WIDE_STORE_MODES)
-        for tile in tiles
-        for each in (
-            *splits,
-            *(_filling_splits(model, sizes, costs, tile, splits[-1]) if filled else ()),
-        )
+        for tile, those in counts.items()
+        for each in those
     ]
     if tail_split and mode in (*WIDE_STORE_MODES, SIMT) and splits[0] == 1:
         found += [
@@ -188,6 +189,30 @@ def _tail_split_configs(
     ]
 
 
+def _filled_counts(
+    model: GpuModel,
+    sizes: GemmSize,
+    costs: ModeModel,
+    counts: Mapping[Tile, tuple[int, ...]],
+) -> dict[Tile, tuple[int, ...]]:
+    """Return the split-K counts of each tile with those that fill a device.
+
+    Where K has too few slices for half of it, that is as many as it has.
+    """
+    found = {
+        tile: (*those, *_filling_splits(model, sizes, costs, tile, those[-1]))
+        for tile, those in counts.items()
+    }
+    groups = [sizes.tiles(tile) * those[-1] for tile, those in found.items()]
+    if 2 * max(groups, default=0) >= model.multiprocessors:
+        return found
+    most = _most_splits(sizes, costs)
+    return {
+        tile: (*those, most) if most > those[-1] else those
+        for tile, those in found.items()
+    }
+
+
 def _filling_splits(
     model: GpuModel, sizes: GemmSize, costs: ModeModel, tile: Tile, most: int
 ) -> list[int]:
@@ -198,8 +223,7 @@ def _filling_splits(
     groups = sizes.tiles(tile)
     if groups * most >= LEAST_OCCUPANCY * model.multiprocessors:
         return []
-    per_split = max(1, 4 * sizes.batch * sizes.m * sizes.n)
-    limit = min(sizes.k // costs.min_split_depth, MAX_PARTIAL_BYTES // per_split)
+    limit = _most_splits(sizes, costs)
     occupancies = range(1, max(LEAST_OCCUPANCY, len(tile.efficiency)) + 1)
     found = {each * model.multiprocessors // groups for each in occupancies}
     return sorted(each for each in found if most < each <= limit)
@@ -207,6 +231,10 @@ def _filling_splits(
 
 def _split_counts(sizes: GemmSize, costs: ModeModel, most: int) -> range:
     """Return the split-K counts to consider."""
+    return range(1, max(1, min(most, _most_splits(sizes, costs))) + 1)
+
+
+def _most_splits(sizes: GemmSize, costs: ModeModel) -> int:
+    """Return the largest split-K count that K and memory allow."""
     in_memory = MAX_PARTIAL_BYTES // max(1, 4 * sizes.batch * sizes.m * sizes.n)
-    most = min(most, sizes.k // costs.min_split_depth, in_memory)
-    return range(1, max(1, most) + 1)
+    return min(sizes.k // costs.min_split_depth, in_memory)

@@ -132,6 +132,15 @@ def test_few_tiles_of_a_long_depth_fill_the_device(
     assert all(each.splits == 1 for each in tile_configs(discrete, mode, sizes, 1))
 
 
+@pytest.mark.parametrize("k", [8192, 16384, 32768])
+def test_few_tiles_have_as_many_slices_as_there_are(
+    discrete: vkbackend.DeviceInfo, k: int
+) -> None:
+    sizes = GemmSize(64, 64, k)
+    best = tile_configs(discrete, TENSOR_CORES, sizes)[0]
+    assert best.splits == k // H200.gemm[TENSOR_CORES].min_split_depth
+
+
 def test_the_depth_is_cut_where_it_is_deep(discrete: vkbackend.DeviceInfo) -> None:
     assert (
         tile_configs(discrete, TENSOR_CORES, GemmSize(256, 256, 4096))[0].splits
