@@ -107,6 +107,12 @@ TILED_CONVOLUTIONS = [
     for case in CONVOLUTIONS
     if tile in CORE_TILES or case is CONVOLUTIONS[2]
 ]
+# One of them also with K in slices.
+SLICED_CONVOLUTIONS = [
+    pytest.param(*each.values, chunks, marks=each.marks)
+    for each in TILED_CONVOLUTIONS
+    for chunks in ((1, 3) if each.values[1] is CONVOLUTIONS[2] else (1,))
+]
 
 
 class Convolution:
@@ -187,8 +193,7 @@ def run_convolution(
     return np.sum(out, axis=0)  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize(("tile", "case"), TILED_CONVOLUTIONS)
-@pytest.mark.parametrize("chunks", [1, 3])
+@pytest.mark.parametrize(("tile", "case", "chunks"), SLICED_CONVOLUTIONS)
 def test_conv2d(device: Device, tile: dict[str, int], case: Any, chunks: int) -> None:
     it = Convolution(case)
     m = it.weight.shape[0] // it.groups
@@ -202,8 +207,7 @@ def test_conv2d(device: Device, tile: dict[str, int], case: Any, chunks: int) ->
     close(out, it.out(), it.depth)
 
 
-@pytest.mark.parametrize(("tile", "case"), TILED_CONVOLUTIONS)
-@pytest.mark.parametrize("chunks", [1, 3])
+@pytest.mark.parametrize(("tile", "case", "chunks"), SLICED_CONVOLUTIONS)
 def test_conv2d_input_vjp(
     device: Device, tile: dict[str, int], case: Any, chunks: int
 ) -> None:
