@@ -13,6 +13,7 @@ from ...base.dtype import bool_, float64, uint32
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import Shape, TensorSpec, broadcast_shapes
 from ...dispatch.autocast_policy import autocast_low_precision
+from ...dispatch.replayable import replayable
 from ...ir.kernel_call import StridedSpec
 from ...kernels.attention.coopmat import EDGE, is_16_byte_aligned, uses_tensor_cores
 from ...kernels.attention.flash import MOST_HEAD, QUAD, is_vec4_aligned
@@ -100,6 +101,26 @@ def scaled_dot_product_attention(
         raise ShapeError(f"{NAME}: dropout_p is {dropout_p}; it must be from 0 to 1")
     if is_causal and attn_mask is not None:
         raise ShapeError(f"{NAME}: is_causal and attn_mask exclude each other")
+    given = (query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    out = _attended_anew(*given, dropout_p) if dropout_p else _attended(*given)
+    if out.grad_node is not None and attn_mask is None and not dropout_p:
+        place = "" if query.device.is_gpu else "ForCpu"
+        name = f"ScaledDotProductFlashAttention{place}Backward0"
+        show_as(out, name, query, key, value)
+    return out
+
+
+def _attended_anew(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
+    dropout_p: float = 0.0,
+) -> Tensor:
+    """Return attention as `scaled_dot_product_attention` does, of checked arguments."""
     q, k, v, lead = _heads(query, key, value, enable_gqa)
     mask = None
     if attn_mask is not None:
@@ -140,12 +161,10 @@ def scaled_dot_product_attention(
     )
     sizes = out.layout.shape
     out = reshape(out, sizes[2:] if single else (*lead, *sizes[1:]))
-    out = as_dtype_of(out, query.dtype)
-    if out.grad_node is not None and attn_mask is None and not dropout_p:
-        place = "" if query.device.is_gpu else "ForCpu"
-        name = f"ScaledDotProductFlashAttention{place}Backward0"
-        show_as(out, name, query, key, value)
-    return out
+    return as_dtype_of(out, query.dtype)
+
+
+_attended = replayable(_attended_anew)
 
 
 def _splits_keys(
