@@ -371,8 +371,8 @@ def sums_by_atomics(
     """Return whether segments of `keys` rows of `columns` are added up by atomics.
 
     Integers are, wherever a device can, as their order does not matter; float32 numbers
-    on GPUs where that is much quicker and `use_deterministic_algorithms` allows it:
-    few are not if they are of a `gradient`, that trainings may repeat.
+    on GPUs where that is much quicker and `use_deterministic_algorithms` allows it. Few
+    keys are sorted where they are of a `gradient`, so that trainings repeat.
     """
     if not isinstance(device, GpuDevice):
         return False
