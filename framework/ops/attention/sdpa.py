@@ -102,7 +102,8 @@ def scaled_dot_product_attention(
     if is_causal and attn_mask is not None:
         raise ShapeError(f"{NAME}: is_causal and attn_mask exclude each other")
     given = (query, key, value, attn_mask, is_causal, scale, enable_gqa)
-    out = _attended_anew(*given, dropout_p) if dropout_p else _attended(*given)
+    # Dropout draws anew in each call, which replays of functions do not.
+    out = _attention(*given, dropout_p) if dropout_p else _replayed_attention(*given)
     if out.grad_node is not None and attn_mask is None and not dropout_p:
         place = "" if query.device.is_gpu else "ForCpu"
         name = f"ScaledDotProductFlashAttention{place}Backward0"
@@ -110,7 +111,7 @@ def scaled_dot_product_attention(
     return out
 
 
-def _attended_anew(
+def _attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -164,7 +165,7 @@ def _attended_anew(
     return as_dtype_of(out, query.dtype)
 
 
-_attended = replayable(_attended_anew)
+_replayed_attention = replayable(_attention)
 
 
 def _splits_keys(

@@ -295,7 +295,7 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
     Notes
     -----
-    Many floats are added on GPUs by atomics, in any order, unless columns are many and
+    Floats are added on GPUs by atomics, in any order, unless columns are many and
     short: the last bits of sums may differ between runs, as in PyTorch, unless
     `use_deterministic_algorithms(True)`.
     """
